@@ -1,0 +1,96 @@
+/**
+ * Messages and tools in the shape of OpenAI's chat API, whatever the adapter. Unknown fields and content parts are kept
+ * and sent as they are: mapping is lossless.
+ *
+ * Three kinds of fields belong to holdfast and never travel as themselves: `reasoning_parts` (sent only to the model
+ * that made them), `provider_meta` on a tool call (the same), and `usage` (never sent).
+ */
+import type { Usage } from "./Usage.ts"
+
+/** A part of a message's content: text, image, audio, file or what a provider adds. Unknown parts pass through. */
+export interface ContentPart {
+  readonly type: string
+  readonly [field: string]: unknown
+}
+
+/** Thinking bound to the model that produced it. `signature` is opaque. */
+export interface ReasoningPart {
+  readonly model: string
+  readonly text: string
+  readonly signature?: string
+  readonly [field: string]: unknown
+}
+
+/** Data a provider attached to a tool call and wants back, bound to `model`. */
+export interface ProviderMeta {
+  readonly model: string
+  readonly [field: string]: unknown
+}
+
+/** A tool call inside an assistant message. `arguments` is the JSON text exactly as the model wrote it. */
+export interface MessageToolCall {
+  readonly id: string
+  readonly type: "function"
+  readonly function: { readonly name: string; readonly arguments: string }
+  readonly provider_meta?: ProviderMeta
+  readonly [field: string]: unknown
+}
+
+interface MessageFields {
+  readonly [field: string]: unknown
+}
+
+/** Rules that come first and stay first: `system`, or `developer` where the provider calls it so. */
+export interface SystemMessage extends MessageFields {
+  readonly role: "system" | "developer"
+  readonly content: string | ReadonlyArray<ContentPart>
+}
+
+export interface UserMessage extends MessageFields {
+  readonly role: "user"
+  readonly content: string | ReadonlyArray<ContentPart>
+}
+
+/** A reply in the history. `usage` is the usage of the request that produced it: the base of the token estimate. */
+export interface AssistantMessage extends MessageFields {
+  readonly role: "assistant"
+  readonly content?: string | null | ReadonlyArray<ContentPart>
+  readonly refusal?: string | null
+  readonly tool_calls?: ReadonlyArray<MessageToolCall>
+  readonly reasoning_parts?: ReadonlyArray<ReasoningPart>
+  readonly usage?: Usage
+}
+
+/** The result of one tool call, paired with its call by adjacency and `tool_call_id`. */
+export interface ToolMessage extends MessageFields {
+  readonly role: "tool"
+  readonly tool_call_id: string
+  readonly content: string | ReadonlyArray<ContentPart>
+}
+
+export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+/** A tool as the model sees it: name, description and a JSON Schema of the arguments. */
+export interface ToolSpec {
+  readonly type: "function"
+  readonly function: {
+    readonly name: string
+    readonly description?: string
+    readonly parameters?: unknown
+    readonly [field: string]: unknown
+  }
+  readonly [field: string]: unknown
+}
+
+export const isSystem = (message: Message): message is SystemMessage =>
+  message.role === "system" || message.role === "developer"
+
+export const isAssistant = (message: Message): message is AssistantMessage => message.role === "assistant"
+
+/** The visible text of a message; content parts without text count as nothing. */
+export const textOf = (message: Message): string => {
+  const content = message.content
+  if (typeof content === "string") return content
+  if (content === null || content === undefined) return ""
+  return content.map((part) => (typeof part["text"] === "string" ? part["text"] : "")).join("")
+}

@@ -1,0 +1,70 @@
+/** A validated reply of a model, and the parts it arrives in. A reply is whole or it is not a reply. */
+import type { AssistantMessage, MessageToolCall, ProviderMeta, ReasoningPart } from "./Message.ts"
+import type { Usage } from "./Usage.ts"
+
+/**
+ * Why the model stopped, in one spelling for all providers. `length`: the output budget is used up. `window_full`: a
+ * larger budget would not help. `pause`: the provider wants the turn continued later.
+ */
+export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "refusal" | "window_full" | "pause"
+
+/** A whole tool call. `arguments` is the JSON text exactly as the model wrote it; it may be unparsable. */
+export interface ToolCall {
+  readonly id: string
+  readonly name: string
+  readonly arguments: string
+  readonly providerMeta?: ProviderMeta
+}
+
+export interface ModelReply {
+  /** Visible text; null when there is none (a refusal, only tool calls). */
+  readonly text: string | null
+  /** The refusal's text; null when the model did not refuse. */
+  readonly refusal: string | null
+  /** Reasoning the provider made visible; never part of the history by itself. */
+  readonly reasoning: string | null
+  /** Reasoning that is bound to the model and must be sent back to it. */
+  readonly reasoningParts: ReadonlyArray<ReasoningPart>
+  readonly toolCalls: ReadonlyArray<ToolCall>
+  readonly finishReason: FinishReason
+  readonly usage: Usage
+  /** The model asked for. */
+  readonly model: string
+  /** The model the provider says it used; null when it says nothing. */
+  readonly servedModel: string | null
+  readonly requestId: string | null
+  /** Sentences for the user: a silently shortened prompt, a skipped chunk, a replaced hint. */
+  readonly warnings: ReadonlyArray<string>
+  /** Further fields of the provider's message, kept for the history. */
+  readonly extra?: Readonly<Record<string, unknown>>
+}
+
+/** What an adapter's stream emits. The last part is always `End`; a stream without it is a failure. */
+export type ModelPart =
+  | { readonly _tag: "Text"; readonly text: string }
+  | { readonly _tag: "Reasoning"; readonly text: string }
+  | { readonly _tag: "ToolCall"; readonly call: ToolCall }
+  /** A fragment of a tool call arrived: progress, nothing to show. */
+  | { readonly _tag: "ToolCallDelta" }
+  | { readonly _tag: "Usage"; readonly usage: Usage }
+  /** Bytes arrived without content: a comment, a blank line, a role delta. */
+  | { readonly _tag: "Life" }
+  | { readonly _tag: "End"; readonly reply: ModelReply }
+
+const toMessageCall = (call: ToolCall): MessageToolCall => ({
+  id: call.id,
+  type: "function",
+  function: { name: call.name, arguments: call.arguments },
+  ...(call.providerMeta === undefined ? {} : { provider_meta: call.providerMeta })
+})
+
+/** The one message a merged reply adds to the canonical history. */
+export const toMessage = (reply: ModelReply): AssistantMessage => ({
+  ...reply.extra,
+  role: "assistant",
+  content: reply.text,
+  ...(reply.refusal === null ? {} : { refusal: reply.refusal }),
+  ...(reply.toolCalls.length === 0 ? {} : { tool_calls: reply.toolCalls.map(toMessageCall) }),
+  ...(reply.reasoningParts.length === 0 ? {} : { reasoning_parts: reply.reasoningParts }),
+  usage: reply.usage
+})

@@ -1,0 +1,26 @@
+/** One logical request as the caller states it, and as it goes to one model. Never mutated by anybody. */
+import type { Message, ToolSpec } from "./Message.ts"
+
+/** `background` requests are shed first: the background preset applies to them. */
+export type Priority = "foreground" | "background"
+
+/** Who sends a request: the conversation, the summarizer of a compaction, or a side task. */
+export type Role = "main" | "summarizer" | "background"
+
+export interface ModelRequest {
+  readonly messages: ReadonlyArray<Message>
+  readonly tools?: ReadonlyArray<ToolSpec>
+  /** The caller's cap on output tokens. No budget ever goes above it. */
+  readonly maxOutputTokens?: number
+  /** Default: foreground. */
+  readonly priority?: Priority
+  /** Further fields of the provider's request body (temperature, response_format ...), sent as they are. */
+  readonly params?: Readonly<Record<string, unknown>>
+}
+
+/** A request addressed to one model with one budget. `maxOutputTokens` is a whole number >= 1. */
+export type WireRequest = ModelRequest & {
+  readonly model: string
+  readonly maxOutputTokens: number
+  readonly role: Role
+}
