@@ -94,3 +94,35 @@ export const textOf = (message: Message): string => {
   if (content === null || content === undefined) return ""
   return content.map((part) => (typeof part["text"] === "string" ? part["text"] : "")).join("")
 }
+
+const isForeign = (bound: { readonly model: string } | undefined, model: string): boolean =>
+  bound !== undefined && bound.model !== model
+
+/**
+ * Messages without the parts that are bound to another model: thinking and tool-call data of a model that is not asked
+ * now. Messages without such parts are the same objects; the history keeps everything.
+ */
+export const withoutForeign = (messages: ReadonlyArray<Message>, model: string): ReadonlyArray<Message> =>
+  messages.map((message) => {
+    if (!isAssistant(message)) return message
+    const parts = message.reasoning_parts
+    const calls = message.tool_calls
+    const hasForeignPart = parts?.some((part) => isForeign(part, model)) === true
+    const hasForeignCall = calls?.some((call) => isForeign(call.provider_meta, model)) === true
+    if (!hasForeignPart && !hasForeignCall) return message
+    const { reasoning_parts: _, ...rest } = message
+    const own = parts?.filter((part) => part.model === model) ?? []
+    return {
+      ...rest,
+      ...(own.length === 0 ? {} : { reasoning_parts: own }),
+      ...(calls === undefined
+        ? {}
+        : {
+            tool_calls: calls.map((call) => {
+              if (!isForeign(call.provider_meta, model)) return call
+              const { provider_meta: __, ...plain } = call
+              return { ...plain, id: call.id, type: call.type, function: call.function }
+            })
+          })
+    }
+  })

@@ -1,0 +1,39 @@
+/** What the next request looks like. Always derived from policy and state, never carried beside them. */
+import { routeAt, type RecoveryPolicy, type Route } from "./RecoveryPolicy.ts"
+import type { RecoveryState } from "./RecoveryState.ts"
+
+export interface AttemptPlan {
+  /** Counts from 1. */
+  readonly attempt: number
+  readonly route: Route
+  /** The clamped budget, >= 1. */
+  readonly maxOutputTokens: number
+  /** Estimated prompt tokens of this request. */
+  readonly promptTokens: number
+}
+
+/** Tokens left free between prompt and output, since every estimate is one: 1 % of the prompt, at least 64. */
+const marginOf = (promptTokens: number): number => Math.max(64, Math.ceil(promptTokens / 100))
+
+/**
+ * The budget that is sent: min(wanted, the model's own limit, window - prompt - margin, the caller's cap), at least 1.
+ * What is unknown does not clamp; when the estimate alone reaches the window, the window does not clamp either (the
+ * provider has to say it).
+ */
+export const clampBudget = (wanted: number, route: Route, promptTokens: number, callerCap: number | null): number => {
+  const room =
+    route.contextWindow === null || promptTokens >= route.contextWindow
+      ? Infinity
+      : route.contextWindow - promptTokens - marginOf(promptTokens)
+  return Math.max(1, Math.min(wanted, route.outputLimit ?? Infinity, room, callerCap ?? Infinity))
+}
+
+export const planOf = (policy: RecoveryPolicy, state: RecoveryState, promptTokens: number): AttemptPlan => {
+  const route = routeAt(policy, state.route)
+  return {
+    attempt: state.attempts + 1,
+    route,
+    maxOutputTokens: clampBudget(state.maxOutputTokens, route, promptTokens, state.callerCap),
+    promptTokens
+  }
+}

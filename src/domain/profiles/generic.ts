@@ -1,0 +1,4 @@
+/** A server that is compatible with OpenAI and says nothing more about itself. */
+import { makeProfile } from "../ProviderProfile.ts"
+
+export const generic = makeProfile({ name: "generic" })

@@ -1,0 +1,121 @@
+/** The truncation road: raise the output budget once, then continue from the fragment, a bounded number of times. */
+import { clampBudget } from "../AttemptPlan.ts"
+import type { Truncated } from "../Outcome.ts"
+import { routeAt, type RecoveryPolicy } from "../RecoveryPolicy.ts"
+import { endOf, type RecoveryState } from "../RecoveryState.ts"
+import type { Tick } from "../Tick.ts"
+import { fail, to, type Transition } from "../Transition.ts"
+
+type Partial = { readonly textLength: number; readonly toolCalls: number }
+
+const isContinuable = (partial: Partial): boolean => partial.toolCalls === 0 && partial.textLength > 0
+
+const notContinuable = (partial: Partial): "TruncatedToolCall" | "EmptyFragment" =>
+  partial.toolCalls > 0 ? "TruncatedToolCall" : "EmptyFragment"
+
+/** Under this duration in milliseconds a rate is noise. */
+const shortestMeasure = 1
+
+/** Output tokens per millisecond of the truncated attempt; null = unknown. */
+const rateOf = (outcome: Truncated): number | null =>
+  outcome.outputTokens === null || outcome.durationMillis < shortestMeasure
+    ? null
+    : outcome.outputTokens / outcome.durationMillis
+
+/**
+ * Whether the time that is left could carry a reply twice the old budget: less than that, and a reply that has to start
+ * again from nothing would most likely not finish. An unknown rate raises.
+ */
+export const hasTimeToRaise = (
+  policy: RecoveryPolicy,
+  state: RecoveryState,
+  outcome: Truncated,
+  tick: Tick
+): boolean => {
+  if (policy.raise !== "ifTimeAllows") return policy.raise === "always"
+  const rate = rateOf(outcome)
+  const end = state.streaming ? state.hardCap : endOf(state)
+  return rate === null || end === null || (end - tick.now) * rate >= 2 * outcome.sentTokens
+}
+
+/** The budget that is wanted after a raise, when the clamped one is larger than what was sent; null = no room. */
+const raisedBudget = (policy: RecoveryPolicy, state: RecoveryState, outcome: Truncated): number | null => {
+  if (state.raised || policy.raise === "never") return null
+  const clamped = clampBudget(policy.escalatedMaxTokens, routeAt(policy, state.route), outcome.promptTokens, state.callerCap)
+  return clamped > outcome.sentTokens ? policy.escalatedMaxTokens : null
+}
+
+export const onTruncated = (
+  policy: RecoveryPolicy,
+  before: RecoveryState,
+  outcome: Truncated,
+  tick: Tick
+): Transition => {
+  const state: RecoveryState = { ...before, run: null, setAside: null }
+  const raised = raisedBudget(policy, state, outcome)
+  const partial: Partial = outcome
+  const canContinue = isContinuable(partial)
+  // Text a consumer has seen is never dropped for a raise: continue, with the larger budget.
+  if (raised !== null && outcome.delivered > 0 && canContinue)
+    return continueFrom(policy, { ...state, raised: true, maxOutputTokens: raised }, outcome, state.maxOutputTokens)
+  // What cannot be continued can only be helped by the raise, however little time is left.
+  if (raised !== null && (!canContinue || hasTimeToRaise(policy, state, outcome, tick)))
+    return to(
+      {
+        ...state,
+        raised: true,
+        maxOutputTokens: raised,
+        setAside: { maxOutputTokens: state.maxOutputTokens, ...pick(partial), kept: false }
+      },
+      { _tag: "Escalate", maxOutputTokens: raised }
+    )
+  return canContinue ? continueFrom(policy, state, outcome, null) : fail(state, notContinuable(partial))
+}
+
+const pick = (partial: Partial): Partial => ({ textLength: partial.textLength, toolCalls: partial.toolCalls })
+
+/** `previous` is the budget to go back to when the provider refuses the raised one; null when nothing was raised. */
+const continueFrom = (
+  policy: RecoveryPolicy,
+  state: RecoveryState,
+  outcome: Truncated,
+  previous: number | null
+): Transition => {
+  const gain = policy.minContinuationGain
+  const isSmall = state.continuations > 0 && outcome.outputTokens !== null && outcome.outputTokens < gain.tokens
+  const smallGains = isSmall ? state.smallGains + 1 : 0
+  if (state.continuations >= policy.maxContinuations) return fail({ ...state, smallGains }, "Continuations")
+  if (smallGains >= gain.times) return fail({ ...state, smallGains }, "SmallGain")
+  const ordinal = state.continuations + 1
+  return to(
+    {
+      ...state,
+      continuations: ordinal,
+      smallGains,
+      setAside: previous === null ? null : { maxOutputTokens: previous, ...pick(outcome), kept: true }
+    },
+    { _tag: "Continue", ordinal, delayMillis: 0, origin: "none", maxOutputTokens: state.maxOutputTokens }
+  )
+}
+
+/** Statuses with which providers refuse a budget, or the credit for it, whatever code they add. */
+const refusalStatuses = [400, 402, 413, 422]
+
+/** Whether an answer to the raised request means: not with this budget. */
+export const refusesRaise = (state: RecoveryState, status: number | null): boolean =>
+  state.setAside !== null && status !== null && refusalStatuses.includes(status)
+
+/** The old budget again, and on from the partial that was set aside: the refusal is not a failure. */
+export const onRaiseRefused = (policy: RecoveryPolicy, before: RecoveryState): Transition => {
+  const partial = before.setAside
+  if (partial === null) return fail(before, "Passthrough")
+  const state: RecoveryState = { ...before, run: null, setAside: null, maxOutputTokens: partial.maxOutputTokens }
+  if (partial.kept) return to(state, { _tag: "Retry", delayMillis: 0, origin: "none", why: "raise_refused" })
+  if (!isContinuable(partial)) return fail(state, notContinuable(partial))
+  if (state.continuations >= policy.maxContinuations) return fail(state, "Continuations")
+  const ordinal = state.continuations + 1
+  return to(
+    { ...state, continuations: ordinal },
+    { _tag: "Continue", ordinal, delayMillis: 0, origin: "none", maxOutputTokens: state.maxOutputTokens }
+  )
+}

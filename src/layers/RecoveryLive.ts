@@ -1,0 +1,117 @@
+/**
+ * Recovery over the registered clients. Layers are taken when this one is built; policy, deadline and priority
+ * overrides are read at call time.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { ConfigurationError } from "../domain/ConfigurationError.ts"
+import type { ModelReply } from "../domain/ModelReply.ts"
+import type { ModelRequest } from "../domain/ModelRequest.ts"
+import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
+import { forBackground, RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
+import { complete } from "../programs/complete.ts"
+import type { RecoverOptions } from "../programs/recover.ts"
+import { stream } from "../programs/stream.ts"
+import { BudgetLedger } from "../services/BudgetLedger.ts"
+import { ModelClient } from "../services/ModelClient.ts"
+import { DeadlineOverride, PolicyOverride, PriorityOverride, TokenEstimate } from "../services/Overrides.ts"
+import { Recovery, type RequestFailure } from "../services/Recovery.ts"
+import { RecoveryEvents } from "../services/RecoveryEvents.ts"
+import { Summarizer } from "../services/Summarizer.ts"
+import { Transcript } from "../services/Transcript.ts"
+import { makeTurn, Turn } from "../services/Turn.ts"
+
+type Client = (typeof ModelClient)["Service"]
+
+export interface RecoveryOptions {
+  /** Clients beside the default one, by the name a route gives (`{ model: "small", client: "backup" }`). */
+  readonly clients?: Readonly<Record<string, Client>>
+}
+
+/**
+ * A policy without a client for one of its routes is a ConfigurationError, as is a client that no route names.
+ */
+export const layer = (
+  policy: RecoveryPolicy,
+  options: RecoveryOptions = {}
+): Layer.Layer<Recovery, ConfigurationError, ModelClient | Summarizer> =>
+  Layer.effect(
+    Recovery,
+    Effect.gen(function* () {
+      const clients = options.clients ?? {}
+      for (const [index, route] of policy.routes.entries())
+        if (route.client !== null && !Object.hasOwn(clients, route.client))
+          return yield* new ConfigurationError({
+            field: `routes[${index}].client`,
+            reason: `names "${route.client}", which is not a registered client`
+          })
+      for (const name of Object.keys(clients))
+        if (!policy.routes.some((route) => route.client === name))
+          return yield* new ConfigurationError({ field: `clients.${name}`, reason: "is named by no route" })
+      const primary = yield* ModelClient
+      const summarizer = yield* Summarizer
+      const context = yield* Effect.context<never>()
+      const events = Option.getOrNull(Context.getOption(context, RecoveryEvents))
+      const transcript = Option.getOrNull(Context.getOption(context, Transcript))
+      const clientOf = (name: string | null): Client => (name === null ? primary : (clients[name] ?? primary))
+      const backgroundPolicy = forBackground(policy)
+
+      // Ids are unique in the process and tell processes apart; they carry no meaning.
+      const prefix = (yield* Clock.currentTimeMillis).toString(36)
+      let count = 0
+      const nextId = (): string => {
+        count += 1
+        return `${prefix}-${count}`
+      }
+
+      const resolve = (base: RecoveryPolicy) =>
+        Effect.gen(function* () {
+          const override = yield* PolicyOverride
+          const deadline = yield* DeadlineOverride
+          return override === null && deadline === null
+            ? base
+            : new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
+        })
+
+      const setUp = Effect.fnUntraced(function* (
+        request: ModelRequest,
+        listen: ((event: RecoveryEvent) => Effect.Effect<void>) | null
+      ) {
+        const priority = request.priority ?? (yield* PriorityOverride) ?? "foreground"
+        const resolved = yield* resolve(priority === "background" ? backgroundPolicy : policy)
+        const own = events === null ? null : events.emit
+        const loop: RecoverOptions = {
+          policy: resolved,
+          requestId: nextId(),
+          role: priority === "background" ? "background" : "main",
+          emit:
+            own === null ? listen : listen === null ? own : (event) => Effect.andThen(own(event), listen(event)),
+          ledger: yield* BudgetLedger,
+          health: null,
+          turn: (yield* Turn) ?? makeTurn(),
+          callerCap: request.maxOutputTokens ?? null
+        }
+        return {
+          policy: resolved,
+          request,
+          requestId: loop.requestId,
+          role: loop.role,
+          estimate: yield* TokenEstimate,
+          summarizer,
+          transcript,
+          loop,
+          clientOf
+        }
+      })
+
+      return Recovery.of({
+        complete: (request): Effect.Effect<ModelReply, RequestFailure> =>
+          Effect.withSpan(Effect.flatMap(setUp(request, null), complete), "holdfast.complete", {}, { captureStackTrace: false }),
+        stream: (request) => stream((listen) => setUp(request, listen)),
+        turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
+      })
+    })
+  )

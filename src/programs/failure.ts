@@ -1,0 +1,105 @@
+/** The typed failure at the end of a request: what was tried, what happened last, and what the user can do. */
+import * as Redacted from "effect/Redacted"
+import { BudgetExceeded } from "../domain/AgentError.ts"
+import type { AttemptPlan } from "../domain/AttemptPlan.ts"
+import { guidanceForReason } from "../domain/Guidance.ts"
+import { handOn, makeModelError, type ModelError } from "../domain/ModelError.ts"
+import type { RecoveryAction } from "../domain/RecoveryAction.ts"
+import {
+  InvalidRetryAfterError,
+  PromptTooLongRetryError,
+  RecoveryDeadlineExceeded,
+  RecoveryRetriesExhausted
+} from "../domain/RecoveryError.ts"
+import { endOf, type RecoveryState } from "../domain/RecoveryState.ts"
+import type { Tick } from "../domain/Tick.ts"
+import type { TrailEntry } from "../domain/Trail.ts"
+import type { RequestFailure } from "../services/Recovery.ts"
+
+export interface Ending {
+  readonly action: Extract<RecoveryAction, { readonly _tag: "Fail" }>
+  readonly state: RecoveryState
+  readonly tick: Tick
+  readonly record: {
+    readonly startedAt: number
+    readonly trail: ReadonlyArray<TrailEntry>
+    readonly first: ModelError | null
+    readonly last: ModelError | null
+    readonly budget: BudgetExceeded | null
+    readonly lastOutcome: string
+  }
+  readonly partial: string | null
+  readonly plan: AttemptPlan | null
+}
+
+export const failureOf = (ending: Ending): RequestFailure => {
+  const { action, state, tick, record, partial } = ending
+  const elapsedMs = tick.now - record.startedAt
+  const trail = [...record.trail]
+  const last = record.last
+  const fields = {
+    attempts: state.attempts,
+    elapsedMs,
+    trail,
+    lastOutcome: record.lastOutcome,
+    lastCause: last === null ? null : last._tag,
+    lastStatus: last === null ? null : last.status,
+    code: last === null ? null : last.code,
+    model: ending.plan === null ? null : ending.plan.route.model,
+    guidance: guidanceForReason(action.reason),
+    ...(last === null ? {} : { cause: last }),
+    ...(record.first === null || record.first === last ? {} : { firstCause: record.first })
+  }
+  const withPartial = partial === null ? {} : { partialText: Redacted.make(partial) }
+  switch (action.reason) {
+    case "Passthrough":
+    case "Shed":
+      return handOn(
+        last ??
+          // A reply that ended because the window is full, with nothing left to try.
+          makeModelError({
+            kind: "prompt_too_long",
+            status: 200,
+            code: "window_full",
+            model: ending.plan === null ? null : ending.plan.route.model
+          }),
+        { attempts: state.attempts, elapsedMs, trail, shed: action.reason === "Shed" }
+      )
+    case "Attempts":
+    case "Continuations":
+    case "SmallGain":
+    case "TruncatedToolCall":
+    case "EmptyFragment":
+      return new RecoveryRetriesExhausted({ ...fields, ...withPartial, reason: action.reason })
+    case "InvalidRetryAfter":
+      return new InvalidRetryAfterError(fields)
+    case "Deadline": {
+      const end = endOf(state)
+      return new RecoveryDeadlineExceeded({
+        ...fields,
+        requestedWaitMs: action.waitMillis,
+        remainingMs: end === null ? 0 : Math.max(0, end - tick.now),
+        retryAt: action.waitMillis === null ? null : tick.wall + action.waitMillis
+      })
+    }
+    case "StillTooLong":
+    case "NothingToCompact":
+    case "SummaryFailed":
+    case "NotSmaller":
+      return new PromptTooLongRetryError({ ...fields, reason: action.reason })
+    case "Budget": {
+      const refused = record.budget
+      return new BudgetExceeded({
+        limit: refused?.limit ?? "tokens",
+        allowed: refused?.allowed ?? 0,
+        spent: refused?.spent ?? 0,
+        reserved: refused?.reserved ?? 0,
+        attempts: state.attempts,
+        elapsedMs,
+        trail,
+        guidance: guidanceForReason("Budget"),
+        ...withPartial
+      })
+    }
+  }
+}

@@ -1,0 +1,462 @@
+/**
+ * The one interpreter loop. It alone sleeps, counts, reads Clock and Random, emits events and bounds; what happens next
+ * is always the machine's decision. `complete`, `stream` and every other caller are drivers of it.
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import { BudgetExceeded } from "../domain/AgentError.ts"
+import { planOf, type AttemptPlan } from "../domain/AttemptPlan.ts"
+import { costOf } from "../domain/Cost.ts"
+import { makeModelError, type ModelError } from "../domain/ModelError.ts"
+import type { ModelReply } from "../domain/ModelReply.ts"
+import type { Role, WireRequest } from "../domain/ModelRequest.ts"
+import { stepsBackoff, type Outcome } from "../domain/Outcome.ts"
+import { delayOf, type RecoveryAction } from "../domain/RecoveryAction.ts"
+import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
+import { transition } from "../domain/RecoveryMachine.ts"
+import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
+import { endOf, initial, type RecoveryState } from "../domain/RecoveryState.ts"
+import { cutMode, type CutMode } from "../domain/roads/Transient.ts"
+import type { Tick } from "../domain/Tick.ts"
+import type { TrailEntry } from "../domain/Trail.ts"
+import * as Usage from "../domain/Usage.ts"
+import { Booking } from "../services/Booking.ts"
+import type { Reservation, Worst } from "../services/BudgetLedger.ts"
+import { BackoffSchedule } from "../services/Overrides.ts"
+import type { RequestFailure } from "../services/Recovery.ts"
+import { enter, leave, usedBy, type TurnCell } from "../services/Turn.ts"
+import { makeProgress, movedBy, TimeUp, underTimers, type Limits, type Progress } from "./attemptWatch.ts"
+import { scheduleOf } from "./backoff.ts"
+import { failureOf } from "./failure.ts"
+
+/** What one HTTP request has used, filled in while it runs: also what a cut attempt cost is booked. */
+export interface Meter {
+  usage: Usage.Usage
+  /** A 200 began: tokens are being spent. */
+  began: boolean
+  /** The final usage has been seen. */
+  final: boolean
+}
+
+export const makeMeter = (): Meter => ({ usage: Usage.unknown, began: false, final: false })
+
+/** Puts a caller's kind of reply under the loop. Only drivers see bodies; the loop sees counts. */
+export interface AttemptDriver {
+  readonly streaming: boolean
+  /** Estimated tokens of what would be sent now. */
+  readonly promptTokens: (route: Route) => number
+  /** Why the window must not be sent (a tool call without its result); null = fine. */
+  readonly fault: () => string | null
+  readonly attempt: (plan: AttemptPlan, meter: Meter, progress: Progress) => Effect.Effect<ModelReply, ModelError>
+  /** Total. `durationMillis` is the attempt's. */
+  readonly classify: (
+    result: Result.Result<ModelReply, ModelError>,
+    plan: AttemptPlan,
+    durationMillis: number
+  ) => Outcome
+  /** Changes the window for the next request: sets the partial aside, keeps it, or drops it. True = something was dropped. */
+  readonly prepare: (action: RecoveryAction, cut: CutMode) => Effect.Effect<boolean>
+  readonly compact: (
+    plan: AttemptPlan
+  ) => Effect.Effect<Extract<Outcome, { readonly _tag: "Compacted" | "NothingToCompact" }>, ModelError | BudgetExceeded>
+  /** Fragments and last reply, verbatim, in one. */
+  readonly merge: (last: ModelReply) => ModelReply
+  /** Text of the reply so far; null = none. */
+  readonly partial: () => string | null
+}
+
+/** The session's budget as the loop needs it; null = there is none. */
+export interface Ledger {
+  readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
+  readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>
+}
+
+/** Route health as the loop needs it; null = off. */
+export interface Health {
+  /** null = go. */
+  readonly admit: (state: RecoveryState, tick: Tick) => Effect.Effect<Outcome | null>
+  readonly observe: (state: RecoveryState, outcome: Outcome, tick: Tick) => Effect.Effect<void>
+}
+
+export interface RecoverOptions {
+  readonly policy: RecoveryPolicy
+  readonly requestId: string
+  readonly role: Role
+  /** Never fails; null = nobody listens and no event is built. */
+  readonly emit: ((event: RecoveryEvent) => Effect.Effect<void>) | null
+  readonly ledger: Ledger | null
+  readonly health: Health | null
+  readonly turn: TurnCell
+  readonly callerCap: number | null
+}
+
+/** Under this share of the estimate a reported prompt size means that a server cut the prompt silently. */
+const shrunkShare = 0.6
+/** Below this many tokens an estimate is too coarse for such a verdict. */
+const comparableTokens = 100
+
+type Step = (now: number, outcome: Outcome) => Effect.Effect<number | null>
+
+const makeStep = (policy: RecoveryPolicy): Effect.Effect<Step> =>
+  Effect.gen(function* () {
+    const own = yield* BackoffSchedule
+    const step = yield* Schedule.toStep(own ?? scheduleOf(policy.backoff))
+    return (now, outcome) =>
+      step(now, outcome).pipe(
+        Effect.map(([, delay]): number | null => Duration.toMillis(delay)),
+        Effect.catchIf(Cause.isDone, () => Effect.succeed(null))
+      )
+  })
+
+/** What the loop remembers of the failures on the way, for the error at the end. */
+export interface Record {
+  readonly startedAt: number
+  readonly trail: Array<TrailEntry>
+  first: ModelError | null
+  last: ModelError | null
+  budget: BudgetExceeded | null
+  lastOutcome: string
+}
+
+const nameOf = (outcome: Outcome): string =>
+  outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag
+
+export const recover = Effect.fnUntraced(function* (
+  options: RecoverOptions,
+  driver: AttemptDriver
+): Effect.fn.Return<ModelReply, RequestFailure> {
+  const { policy, requestId, emit, turn } = options
+  const clock = yield* Clock.Clock
+  const random = yield* Random.Random
+  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const startedAt = now()
+  const record: Record = { startedAt, trail: [], first: null, last: null, budget: null, lastOutcome: "none" }
+  let step: Step | null = null
+  let progress: Progress = makeProgress(startedAt)
+  let plan: AttemptPlan | null = null
+  const warnings: Array<string> = []
+
+  const spent = policy.deadlinePer === "turn" ? usedBy(turn, startedAt) : 0
+  let state = initial(policy, {
+    now: startedAt,
+    deadline: policy.deadline === null ? null : startedAt + policy.deadline - spent,
+    route: Math.min(turn.route, policy.routes.length - 1),
+    callerCap: options.callerCap,
+    streaming: driver.streaming,
+    background: options.role === "background"
+  })
+
+  const limits = (): Limits => ({
+    policy,
+    streaming: driver.streaming,
+    deadline: state.deadline,
+    hardCap: state.hardCap
+  })
+
+  const tickOf = Effect.fnUntraced(function* (outcome: Outcome | null): Effect.fn.Return<Tick> {
+    let backoffMillis: number | null = null
+    if (outcome !== null && stepsBackoff(outcome)) {
+      if (step === null) step = yield* makeStep(policy)
+      backoffMillis = yield* step(clock.currentTimeMillisUnsafe(), outcome)
+    }
+    return {
+      now: now(),
+      wall: clock.currentTimeMillisUnsafe(),
+      backoffMillis,
+      spread: random.nextDoubleUnsafe(),
+      progressMillis: outcome === null ? 0 : movedBy(limits(), progress)
+    }
+  })
+
+  /** Admits, runs and settles one HTTP request of any role, and writes it into the trail. */
+  const booked = <A extends ModelReply>(
+    request: { readonly role: Role; readonly attempt: number | null; readonly route: Route; readonly model: string; readonly maxOutputTokens: number; readonly promptTokens: number },
+    meter: Meter,
+    call: Effect.Effect<A, ModelError | TimeUp>
+  ): Effect.Effect<A, ModelError | TimeUp | BudgetExceeded> => {
+    const sentAt = now()
+    const priceOf = (usage: Usage.Usage): number | null =>
+      request.route.prices === null ? null : costOf(request.route.prices, usage)
+    const write = (exit: Exit.Exit<A, ModelError | TimeUp>): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        const error = Exit.isFailure(exit) ? failedWith(exit.cause) : null
+        if (Exit.isSuccess(exit)) {
+          meter.usage = Usage.update(meter.usage, exit.value.usage)
+          meter.began = true
+          meter.final = Usage.isKnown(meter.usage)
+        } else if (error !== null && error._tag !== "TimeUp") {
+          if (error.usage !== null) {
+            meter.usage = Usage.update(meter.usage, error.usage)
+            meter.final = Usage.isKnown(meter.usage)
+          }
+          meter.began = meter.began || error.status === 200
+        }
+        record.trail.push({
+          role: request.role,
+          attempt: request.attempt,
+          model: request.model,
+          maxOutputTokens: request.maxOutputTokens,
+          startedMs: sentAt - startedAt,
+          durationMs: now() - sentAt,
+          status: Exit.isSuccess(exit) || meter.began ? 200 : error !== null && error._tag !== "TimeUp" ? error.status : null,
+          outcome: Exit.isSuccess(exit) ? "ok" : error === null ? "interrupted" : error._tag === "TimeUp" ? error.what : error.kind,
+          code: error !== null && error._tag !== "TimeUp" ? error.code : null,
+          requestId: Exit.isSuccess(exit) ? exit.value.requestId : error !== null && error._tag !== "TimeUp" ? error.requestId : null,
+          waitMs: null,
+          waitOrigin: null,
+          usage: meter.usage,
+          usageFinal: !meter.began || meter.final,
+          costUsd: !meter.began ? 0 : meter.final ? priceOf(meter.usage) : null
+        })
+        return emit === null || !meter.began
+          ? Effect.void
+          : emit({ _tag: "UsageSeen", requestId, role: request.role, attempt: request.attempt, usage: meter.usage })
+      })
+    const { ledger } = options
+    if (ledger === null) return Effect.onExit(call, write)
+    const worst: Worst = {
+      tokens: request.promptTokens + request.maxOutputTokens,
+      costUsd: priceOf({
+        ...Usage.unknown,
+        promptTokens: request.promptTokens,
+        completionTokens: request.maxOutputTokens,
+        cachedTokens: 0,
+        cacheWriteTokens: 0
+      })
+    }
+    const actual = (): Worst => {
+      // What began and never told its usage may have cost the worst; what never began cost nothing.
+      if (meter.began && !meter.final) return worst
+      return {
+        tokens: (meter.usage.promptTokens ?? 0) + (meter.usage.completionTokens ?? 0),
+        costUsd: meter.began ? priceOf(meter.usage) : 0
+      }
+    }
+    return Effect.acquireUseRelease(
+      ledger.admit(worst),
+      () => Effect.onExit(call, write),
+      (reservation) => ledger.settle(reservation, actual())
+    )
+  }
+
+  const isOver = (): boolean => {
+    const end = endOf(state)
+    return end !== null && now() >= end
+  }
+
+  const note = (error: ModelError): void => {
+    record.first ??= error
+    record.last = error
+  }
+
+  /** Sends one request, unless the time is over, the budget refuses or the route is closed; its outcome. */
+  const attemptOnce = Effect.fnUntraced(function* (): Effect.fn.Return<{
+    readonly outcome: Outcome
+    readonly reply: ModelReply | null
+  }> {
+    if (isOver()) return { outcome: { _tag: "DeadlineHit" }, reply: null }
+    if (options.health !== null) {
+      const held = yield* options.health.admit(state, yield* tickOf(null))
+      if (held !== null) return { outcome: held, reply: null }
+    }
+    const route = routeAt(policy, state.route)
+    const next = planOf(policy, state, driver.promptTokens(route))
+    plan = next
+    if (emit !== null)
+      yield* emit({
+        _tag: "AttemptStarted",
+        requestId,
+        attempt: next.attempt,
+        model: route.model,
+        maxOutputTokens: next.maxOutputTokens
+      })
+    progress = makeProgress(now())
+    const meter = makeMeter()
+    const beat =
+      emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: next.attempt })
+    const running = booked(
+      { role: options.role, attempt: next.attempt, route, model: route.model, maxOutputTokens: next.maxOutputTokens, promptTokens: next.promptTokens },
+      meter,
+      underTimers(driver.attempt(next, meter, progress), limits(), progress, now, beat)
+    )
+    const result = yield* Effect.result(running)
+    if (Result.isSuccess(result)) {
+      return {
+        outcome: driver.classify(Result.succeed(result.success), next, now() - progress.sentAt),
+        reply: result.success
+      }
+    }
+    const failed = result.failure
+    if (failed instanceof TimeUp) {
+      if (failed.what === "deadline") return { outcome: { _tag: "DeadlineHit" }, reply: null }
+      const error = makeModelError({ kind: "timeout", status: null, model: route.model, timer: failed.what })
+      note(error)
+      return { outcome: driver.classify(Result.fail(error), next, now() - progress.sentAt), reply: null }
+    }
+    if (failed instanceof BudgetExceeded) {
+      record.budget = failed
+      return { outcome: { _tag: "BudgetRefused" }, reply: null }
+    }
+    note(failed)
+    return { outcome: driver.classify(Result.fail(failed), next, now() - progress.sentAt), reply: null }
+  })
+
+  /** Bounds work that is no attempt of the main conversation. */
+  const inTime = <A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E | TimeUp> => {
+    const end = endOf(state)
+    return end === null
+      ? work
+      : Effect.timeoutOrElse(work, {
+          duration: Math.max(0, end - now()),
+          orElse: () => Effect.fail(new TimeUp("deadline"))
+        })
+  }
+
+  const bookSummary = (request: WireRequest, call: Effect.Effect<ModelReply, ModelError>) => {
+    const route = policy.routes.find((other) => other.model === request.model) ?? routeAt(policy, state.route)
+    return booked(
+      {
+        role: request.role,
+        attempt: null,
+        route,
+        model: request.model,
+        maxOutputTokens: request.maxOutputTokens,
+        promptTokens: 0
+      },
+      makeMeter(),
+      call
+    ).pipe(Effect.catchIf((error): error is TimeUp => error instanceof TimeUp, () => Effect.never))
+  }
+
+  const compactOnce = Effect.fnUntraced(function* (): Effect.fn.Return<Outcome> {
+    if (isOver() || plan === null) return { _tag: "DeadlineHit" }
+    const result = yield* Effect.result(
+      inTime(Effect.provideService(driver.compact(plan), Booking, bookSummary))
+    )
+    if (Result.isSuccess(result)) {
+      if (emit !== null && result.success._tag === "Compacted")
+        yield* emit({ _tag: "Compacted", requestId, before: result.success.before, after: result.success.after })
+      return result.success
+    }
+    const failed = result.failure
+    if (failed instanceof TimeUp) return { _tag: "DeadlineHit" }
+    if (failed instanceof BudgetExceeded) {
+      record.budget = failed
+      return { _tag: "BudgetRefused" }
+    }
+    note(failed)
+    return {
+      _tag: "SummaryFaulted",
+      kind: failed.kind,
+      status: failed.status,
+      code: failed.code,
+      hints: failed.hints,
+      shouldRetry: failed.shouldRetry
+    }
+  })
+
+  /** Sleeps, with heartbeats; at each beat the wall clock is read again, since a laptop may have slept. */
+  const wait = Effect.fnUntraced(function* (delayMillis: number, tick: Tick): Effect.fn.Return<void> {
+    const until = tick.now + delayMillis
+    const untilWall = tick.wall + delayMillis
+    const status = record.last?.status ?? null
+    const left = (): number => {
+      const monotonic = until - now()
+      return policy.heartbeat === null ? monotonic : Math.min(monotonic, untilWall - clock.currentTimeMillisUnsafe())
+    }
+    if (emit !== null)
+      yield* emit({ _tag: "Waiting", requestId, remainingMs: delayMillis, attempt: state.attempts, status })
+    let remaining = delayMillis
+    while (remaining > 0) {
+      yield* Effect.sleep(policy.heartbeat === null ? remaining : Math.min(remaining, policy.heartbeat))
+      remaining = left()
+      if (remaining > 0 && emit !== null && policy.heartbeat !== null) {
+        yield* emit({ _tag: "Heartbeat", requestId, remainingMs: remaining, attempt: state.attempts })
+        yield* emit({ _tag: "Waiting", requestId, remainingMs: remaining, attempt: state.attempts, status })
+      }
+    }
+  })
+
+  const noteWait = (action: RecoveryAction, delayMillis: number): void => {
+    const entry = record.trail.at(-1)
+    if (entry !== undefined && delayMillis > 0 && "origin" in action)
+      record.trail[record.trail.length - 1] = { ...entry, waitMs: delayMillis, waitOrigin: action.origin }
+  }
+
+  const finish = Effect.fnUntraced(function* (reply: ModelReply): Effect.fn.Return<ModelReply> {
+    const reported = reply.usage.promptTokens
+    const estimated = plan?.promptTokens ?? 0
+    if (reported !== null && estimated >= comparableTokens && reported < estimated * shrunkShare) {
+      if (emit !== null) yield* emit({ _tag: "PromptShrunk", requestId, estimated, reported })
+      warnings.push(
+        `The provider read only ${reported} of about ${estimated} prompt tokens: a server may have cut the prompt silently.`
+      )
+    }
+    const merged = driver.merge(reply)
+    return warnings.length === 0 ? merged : { ...merged, warnings: [...merged.warnings, ...warnings] }
+  })
+
+  const loop = Effect.gen(function* () {
+    if (emit !== null) yield* emit({ _tag: "Started", requestId, policy, state })
+    const unsendable = driver.fault()
+    if (unsendable !== null)
+      return yield* Effect.fail<RequestFailure>(
+        makeModelError({ kind: "invalid_request", status: null, code: "unpaired_tool_calls", providerMessage: unsendable })
+      )
+    let current = yield* attemptOnce()
+    while (true) {
+      const { outcome, reply } = current
+      const tick = yield* tickOf(outcome)
+      const next = transition(policy, state, outcome, tick)
+      const before = state
+      state = next.state
+      const action = next.action
+      record.lastOutcome = nameOf(outcome)
+      if (options.health !== null) yield* options.health.observe(before, outcome, tick)
+      if (emit !== null) yield* emit({ _tag: "Transitioned", requestId, outcome, tick, action, state })
+      switch (action._tag) {
+        case "Done":
+          if (reply === null) return yield* Effect.die(new Error("a completed attempt has no reply"))
+          return yield* finish(reply)
+        case "Fail":
+          return yield* Effect.fail(
+            failureOf({ action, state, tick, record, partial: driver.partial(), plan })
+          )
+        default: {
+          const cut = outcome._tag === "Faulted" ? cutMode(policy, outcome) : "none"
+          const dropped = yield* driver.prepare(action, cut)
+          if (dropped && emit !== null) yield* emit({ _tag: "AttemptReset", requestId, attempt: state.attempts })
+          if (action._tag === "Fallback" && emit !== null)
+            yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
+          turn.route = state.route
+          const delayMillis = delayOf(action)
+          noteWait(action, delayMillis)
+          if (delayMillis > 0) yield* wait(delayMillis, tick)
+          current =
+            action._tag === "Compact" ? { outcome: yield* compactOnce(), reply: null } : yield* attemptOnce()
+        }
+      }
+    }
+  })
+
+  enter(turn, startedAt)
+  return yield* Effect.onExit(loop, (exit) =>
+    Effect.suspend(() => {
+      leave(turn, now())
+      return emit === null
+        ? Effect.void
+        : emit({ _tag: "Finished", requestId, attempts: state.attempts, ok: Exit.isSuccess(exit) })
+    })
+  )
+})
+
+const failedWith = <E>(cause: Cause.Cause<E>): E | null => {
+  const found = Cause.findErrorOption(cause)
+  return found._tag === "Some" ? found.value : null
+}

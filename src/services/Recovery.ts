@@ -1,0 +1,25 @@
+/** The recovered conversation: one logical request in, one whole reply or one typed failure out. */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Stream from "effect/Stream"
+import type { BudgetExceeded } from "../domain/AgentError.ts"
+import type { ModelError } from "../domain/ModelError.ts"
+import type { ModelReply } from "../domain/ModelReply.ts"
+import type { ModelRequest } from "../domain/ModelRequest.ts"
+import type { RecoveryError } from "../domain/RecoveryError.ts"
+import type { ReplyPart } from "../domain/ReplyPart.ts"
+
+/** What ends a request. BudgetExceeded comes only with a ledger that has limits. */
+export type RequestFailure = ModelError | RecoveryError | BudgetExceeded
+
+interface Shape {
+  readonly complete: (request: ModelRequest) => Effect.Effect<ModelReply, RequestFailure>
+  readonly stream: (request: ModelRequest) => Stream.Stream<ReplyPart, RequestFailure>
+  /** Gives its body one deadline and one model state; a call outside a turn is its own turn. */
+  readonly turn: <A, E, R>(body: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+export class Recovery extends Context.Service<Recovery, Shape>()("holdfast/services/Recovery") {}
+
+/** The narrow dependency of an agent loop: Recovery is one, a raw client another. */
+export type ModelRequestExecutor = Pick<Shape, "complete" | "stream" | "turn">

@@ -1,0 +1,34 @@
+/**
+ * One turn: a budget of time inside Recovery and the route the turn is on, shared by the requests of its body and by
+ * nobody else. The cell is made by `Recovery.turn` and travels fiber-locally.
+ */
+import * as Context from "effect/Context"
+
+export interface TurnCell {
+  /** Milliseconds already spent inside Recovery by requests that have ended. */
+  usedMillis: number
+  /** Requests of this turn that are running now, and since when at least one has been. */
+  running: number
+  runningSince: number
+  /** Index of the route the next request begins with. */
+  route: number
+}
+
+export const makeTurn = (): TurnCell => ({ usedMillis: 0, running: 0, runningSince: 0, route: 0 })
+
+/** Time inside Recovery so far; concurrent requests count once. */
+export const usedBy = (turn: TurnCell, now: number): number =>
+  turn.usedMillis + (turn.running > 0 ? now - turn.runningSince : 0)
+
+export const enter = (turn: TurnCell, now: number): void => {
+  if (turn.running === 0) turn.runningSince = now
+  turn.running += 1
+}
+
+export const leave = (turn: TurnCell, now: number): void => {
+  turn.running -= 1
+  if (turn.running === 0) turn.usedMillis += now - turn.runningSince
+}
+
+/** The turn a request belongs to; null = a call outside a turn is its own. */
+export const Turn = Context.Reference<TurnCell | null>("holdfast/Turn", { defaultValue: () => null })
