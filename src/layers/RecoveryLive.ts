@@ -109,7 +109,9 @@ export const layer = (
 
       return Recovery.of({
         complete: (request): Effect.Effect<ModelReply, RequestFailure> =>
-          Effect.withSpan(Effect.flatMap(setUp(request, null), complete), "holdfast.complete", {}, { captureStackTrace: false }),
+          Effect.flatMap(setUp(request, null), complete).pipe(
+            Effect.withSpan("holdfast.complete", undefined, { captureStackTrace: false })
+          ),
         stream: (request) => stream((listen) => setUp(request, listen)),
         turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
       })

@@ -1,0 +1,153 @@
+/** The worlds: what a provider can carry over time, and the event that disturbs it. Milliseconds. */
+import type { Boost, Burst } from "./Arrivals.ts"
+
+export const scenarioNames = [
+  "steady",
+  "brownout",
+  "brownout-nofb",
+  "outage20",
+  "outage120",
+  "outage120-nofb",
+  "perm-overload",
+  "flash5",
+  "herd",
+  "herd-counted",
+  "herd-nora",
+  "metastable"
+] as const
+export type ScenarioName = (typeof scenarioNames)[number]
+
+/** One bucket for the whole fleet; the event blocks it. */
+export interface Limiter {
+  readonly perSecond: number
+  readonly burst: number
+  readonly blockedFrom: number
+  readonly blockedTo: number
+  /** Whether a 429 says when to come back (whole seconds, at least 1). */
+  readonly tellsWait: boolean
+  /** Share of a token that a rejected call costs. */
+  readonly rejectedCost: number
+}
+
+export interface World {
+  /** Slots of the primary (route 0) and of the fallback (route 1) at an instant. */
+  readonly slots: (route: number, now: number) => number
+  /** Instant at which the primary goes down and kills what it was working on; null = never. */
+  readonly outageFrom: number | null
+  readonly limiter: Limiter | null
+}
+
+export interface Scenario {
+  readonly name: ScenarioName
+  readonly horizonMillis: number
+  readonly eventFrom: number
+  readonly eventTo: number
+  readonly world: World
+  readonly boost: Boost | null
+  readonly burst: Burst | null
+  /** Share of a mean call's capacity that each rejection costs. */
+  readonly rejectCost: number
+}
+
+/** Requests per second of one client: one every 30 s. */
+export const requestsPerClient = 1 / 30
+
+/** Load of the fleet against the primary's slots before the event. */
+const utilisation = (name: ScenarioName): number => (name === "metastable" ? 0.85 : 0.7)
+
+/** The primary's slots: load over utilisation, at least 2. */
+export const slotsFor = (name: ScenarioName, clients: number, meanServiceMillis: number): number =>
+  Math.max(2, Math.round((clients * requestsPerClient * meanServiceMillis) / 1000 / utilisation(name)))
+
+const start = 120_000
+const minute = 60_000
+/** Slots of a world without a limit of its own. */
+const plenty = 1e9
+
+/** Share of the primary's slots during an outage and the ramp after it, which begins at a fifth. */
+const outage = (now: number, lasts: number, ramp: number): number => {
+  if (now < start || now >= start + lasts + ramp) return 1
+  return now < start + lasts ? 0 : Math.max(0.2, (now - start - lasts) / ramp)
+}
+
+export const makeScenario = (name: ScenarioName, clients: number, slots: number): Scenario => {
+  const perSecond = clients * requestsPerClient
+  const both = (primary: (now: number) => number, fallback: number): World["slots"] =>
+    (route, now) => (route === 0 ? primary(now) : fallback)
+  const base = {
+    name,
+    horizonMillis: 600_000,
+    eventFrom: start,
+    eventTo: start + minute,
+    boost: null,
+    burst: null,
+    rejectCost: 0.02
+  }
+  const world = (carry: World["slots"], more: Partial<World> = {}): World => ({
+    slots: carry,
+    outageFrom: null,
+    limiter: null,
+    ...more
+  })
+  const half = 0.5 * slots
+  const dimmed = (now: number): number => (now >= start && now < start + minute ? 0.5 * slots : slots)
+  const down = (lasts: number, ramp: number) => (now: number) => slots * outage(now, lasts, ramp)
+  const herd = (tellsWait: boolean, rejectedCost: number): Scenario => ({
+    ...base,
+    eventTo: start + 10_000,
+    burst: { count: clients, atMillis: start, widthMillis: 500 },
+    world: world(both(() => plenty, 0), {
+      limiter: {
+        perSecond: 3 * perSecond,
+        burst: 3 * perSecond,
+        blockedFrom: start,
+        blockedTo: start + 10_000,
+        tellsWait,
+        rejectedCost
+      }
+    })
+  })
+  switch (name) {
+    case "steady":
+      return { ...base, world: world(both(() => slots, half)) }
+    case "brownout":
+      return { ...base, world: world(both(dimmed, half)) }
+    case "brownout-nofb":
+      return { ...base, world: world(both(dimmed, 0)) }
+    case "metastable":
+    case "outage20":
+      return {
+        ...base,
+        eventTo: start + 20_000,
+        world: world(both(down(20_000, 0), half), { outageFrom: start }),
+        rejectCost: name === "metastable" ? 0.1 : base.rejectCost
+      }
+    case "outage120":
+    case "outage120-nofb":
+      return {
+        ...base,
+        horizonMillis: 720_000,
+        eventTo: start + 2 * minute,
+        world: world(both(down(2 * minute, minute), name === "outage120" ? half : 0), { outageFrom: start })
+      }
+    case "perm-overload":
+      return {
+        ...base,
+        horizonMillis: 800_000,
+        eventTo: start + 5 * minute,
+        world: world(both((now) => (now >= start ? 0.05 * slots : slots), slots))
+      }
+    case "flash5":
+      return {
+        ...base,
+        boost: { factor: 5, fromMillis: start, toMillis: start + minute },
+        world: world(both(() => slots, half))
+      }
+    case "herd":
+      return herd(true, 0)
+    case "herd-counted":
+      return herd(true, 0.2)
+    case "herd-nora":
+      return herd(false, 0)
+  }
+}

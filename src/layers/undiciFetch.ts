@@ -1,0 +1,78 @@
+/**
+ * The default transport of the adapters: a `fetch` over undici's request API. It skips what a model call never needs of
+ * the Fetch standard (CORS, cookies, redirects, integrity) and has no time-outs of its own: recovery's timers rule.
+ * Give an adapter your own `fetch`, client or proxy options to use something else.
+ */
+import { Agent, request, type Dispatcher } from "undici"
+
+/** What the SDKs hand to a fetch and read of it. */
+export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
+
+/** Statuses that never have a body: `new Response` refuses one. */
+const isBodiless = (status: number): boolean => status === 204 || status === 205 || status === 304
+
+const headersOf = (raw: Dispatcher.ResponseData["headers"]): Headers => {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(raw)) {
+    if (value === undefined) continue
+    if (Array.isArray(value)) for (const one of value) headers.append(name, one)
+    else headers.append(name, value)
+  }
+  return headers
+}
+
+/** One agent for all calls of a process: connections are kept alive and reused. */
+let shared: Agent | undefined
+const agentOf = (): Agent =>
+  (shared ??= new Agent({ headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 10_000, connect: { timeout: 30_000 } }))
+
+const plainHeaders = (headers: RequestInit["headers"]): Record<string, string> => {
+  const plain: Record<string, string> = {}
+  new Headers(headers ?? {}).forEach((value, name) => {
+    plain[name] = value
+  })
+  return plain
+}
+
+export const make =
+  (dispatcher?: Dispatcher): Fetch =>
+  async (input, init) => {
+    const url = input instanceof Request ? input.url : input
+    const body = init?.body
+    // The SDKs send JSON texts; anything else is the platform fetch's business.
+    if (body !== undefined && body !== null && typeof body !== "string") return fetch(input, init)
+    const answer = await request(url, {
+      method: init?.method ?? "GET",
+      headers: plainHeaders(init?.headers),
+      body: body ?? null,
+      signal: init?.signal ?? null,
+      dispatcher: dispatcher ?? agentOf()
+    })
+    const headers = headersOf(answer.headers)
+    if (isBodiless(answer.statusCode)) {
+      await answer.body.dump()
+      return new Response(null, { status: answer.statusCode, headers })
+    }
+    const isStream = headers.get("content-type")?.includes("event-stream") === true
+    const content = isStream ? webStream(answer.body) : await answer.body.text()
+    return new Response(content, { status: answer.statusCode, headers })
+  }
+
+/** One chunk per network read, pulled: nothing is read that nobody takes. */
+const webStream = (body: Dispatcher.ResponseData["body"]): ReadableStream<Uint8Array> => {
+  const iterator: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]()
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        const next = await iterator.next()
+        if (next.done === true) controller.close()
+        else controller.enqueue(next.value)
+      },
+      cancel: () => {
+        body.on("error", () => undefined)
+        body.destroy()
+      }
+    },
+    { highWaterMark: 0 }
+  )
+}
