@@ -1,0 +1,223 @@
+/**
+ * Clients that run the library's own decisions: `transition`, `admit` and `observe`. This file keeps their states and
+ * plays the interpreter's part in virtual time; it decides nothing.
+ */
+import type { Outcome } from "../Outcome.ts"
+import { delayOf } from "../RecoveryAction.ts"
+import { transition } from "../RecoveryMachine.ts"
+import { forBackground, type RecoveryPolicy } from "../RecoveryPolicy.ts"
+import * as RecoveryState from "../RecoveryState.ts"
+import {
+  afterOutcome,
+  askerOf,
+  firstOpen,
+  firstVisit,
+  isComingBack,
+  lookerOf,
+  looksElsewhere,
+  settle,
+  signalOf,
+  type HeldOutcome,
+  type Visit
+} from "../RouteChoice.ts"
+import { admit, initial, observe, type Admission, type Asker, type RouteHealth, type RouteHealthConfig } from "../RouteHealth.ts"
+import type { Tick } from "../Tick.ts"
+import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
+import type { Random } from "./Random.ts"
+
+/** One logical request under way. */
+interface Call {
+  readonly process: number
+  readonly policy: RecoveryPolicy
+  state: RecoveryState.RecoveryState
+  visit: Visit
+  /** Number of the probe that is out for this request; null = none. */
+  ticket: number | null
+  /** Whether route health has heard of this attempt. */
+  reported: boolean
+}
+
+/** Most zero-length waits in a row at the doors: a request visits each route once or twice. */
+const maxVisits = 8
+
+export interface MachineOptions {
+  readonly policy: RecoveryPolicy
+  readonly requests: number
+  readonly processes: number
+  readonly random: Random
+}
+
+export const machineBehaviour = (options: MachineOptions): Behaviour => {
+  const { policy, random } = options
+  const background = policy.shedOnOverload ? policy : forBackground(policy)
+  const calls = new Array<Call | undefined>(options.requests)
+  const healths = new Array<Array<RouteHealth> | undefined>(options.processes)
+  const open = policy.routes.map(() => 0)
+
+  const tickAt = (now: number, backoffMillis: number | null): Tick => ({
+    now,
+    wall: now,
+    backoffMillis,
+    spread: random(),
+    progressMillis: 0
+  })
+
+  /** The policy's backoff, as the layer that turns it into a schedule steps it: exponential, capped, then jittered. */
+  const backoffAt = (own: RecoveryPolicy, step: number): number =>
+    Math.min(own.backoff.cap, own.backoff.base * own.backoff.factor ** step) * (1 + own.backoff.jitter * random())
+
+  const callOf = (request: number): Call => {
+    const call = calls[request]
+    if (call === undefined) throw new RangeError(`request ${request} is not under way`)
+    return call
+  }
+
+  const healthOf = (config: RouteHealthConfig, process: number, route: number, now: number): RouteHealth => {
+    const known = (healths[process] ??= policy.routes.map(() => initial(config, now)))
+    return known[route] ?? initial(config, now)
+  }
+
+  const remember = (process: number, route: number, before: RouteHealth, after: RouteHealth): void => {
+    const known = healths[process]
+    if (known === undefined || before === after) return
+    known[route] = after
+    open[route] = (open[route] ?? 0) + Number(after.breaker === "open") - Number(before.breaker === "open")
+  }
+
+  const knock = (config: RouteHealthConfig, call: Call, route: number, tick: Tick, asker: Asker): Admission => {
+    const health = healthOf(config, call.process, route, tick.now)
+    const next = admit(config, health, tick, asker)
+    remember(call.process, route, health, next.health)
+    return next.admission
+  }
+
+  /** Asks the doors; null = go. */
+  const held = (config: RouteHealthConfig, call: Call, tick: Tick): HeldOutcome | null => {
+    const { state } = call
+    const asker = askerOf(state, call.visit, RecoveryState.endOf(state))
+    const look = (): ReadonlyArray<Admission | null> =>
+      call.policy.routes.map((_, route) =>
+        route === state.route ? null : knock(config, call, route, tick, lookerOf(asker))
+      )
+    if (isComingBack(call.policy, state)) {
+      const better = firstOpen(state.route, look().slice(0, state.route))
+      if (better !== null) return { _tag: "Held", untilMillis: tick.now, reason: "return", other: better }
+    }
+    const answer = knock(config, call, state.route, tick, asker)
+    if (answer._tag === "Go" || answer._tag === "Probe") return pass(call, answer)
+    const outcome = settle(state.route, answer, looksElsewhere(answer) ? look() : [], tick.now)
+    if (outcome !== null) return outcome
+    const insisting = knock(config, call, state.route, tick, { ...asker, insists: true })
+    if (insisting._tag === "Go" || insisting._tag === "Probe") return pass(call, insisting)
+    return settle(state.route, insisting, [], tick.now)
+  }
+
+  const pass = (call: Call, answer: Extract<Admission, { readonly _tag: "Go" | "Probe" }>): null => {
+    call.ticket = answer._tag === "Probe" ? answer.ticket : null
+    call.reported = false
+    return null
+  }
+
+  const tell = (call: Call, route: number, outcome: Outcome, tick: Tick): void => {
+    const config = call.policy.routeHealth
+    if (config === null) return
+    const signal = signalOf(config, call.policy, outcome, call.ticket, tick.wall)
+    // An attempt that is accepted early and completes later is one accepted call.
+    if (signal === null || (signal._tag === "Accepted" && call.reported)) return
+    const health = healthOf(config, call.process, route, tick.now)
+    remember(call.process, route, health, observe(config, health, signal, tick))
+    call.reported = true
+    call.ticket = null
+  }
+
+  const drop = (request: number): number => {
+    calls[request] = undefined
+    return giveUp
+  }
+
+  return {
+    arrive: (request, process, isBackground, now) => {
+      const own = isBackground ? background : policy
+      calls[request] = {
+        process,
+        policy: own,
+        state: RecoveryState.initial(own, {
+          now,
+          deadline: own.deadline === null ? null : now + own.deadline,
+          route: 0,
+          callerCap: null,
+          streaming: false,
+          background: own.shedOnOverload
+        }),
+        visit: firstVisit,
+        ticket: null,
+        reported: true
+      }
+    },
+    ask: (request, now) => {
+      const call = callOf(request)
+      const config = call.policy.routeHealth
+      if (config === null) return send
+      for (let visit = 0; visit < maxVisits; visit++) {
+        const tick = tickAt(now, null)
+        const outcome = held(config, call, tick)
+        if (outcome === null) return send
+        const next = transition(call.policy, call.state, outcome, tick)
+        call.visit = afterOutcome(call.visit, call.state.route, outcome)
+        call.state = next.state
+        if (next.action._tag === "Fail") return drop(request)
+        const delay = delayOf(next.action)
+        if (delay > 0) return now + delay
+      }
+      return drop(request)
+    },
+    routeOf: (request) => calls[request]?.state.route ?? 0,
+    accepted: (request, now) => {
+      const call = callOf(request)
+      tell(call, call.state.route, { _tag: "Completed", outputTokens: null }, tickAt(now, null))
+    },
+    failed: (request, status, hintMillis, now) => {
+      const call = callOf(request)
+      const outcome = faultOf(status, hintMillis)
+      const tick = tickAt(now, backoffAt(call.policy, call.state.transients))
+      const { route } = call.state
+      const next = transition(call.policy, call.state, outcome, tick)
+      call.visit = afterOutcome(call.visit, route, outcome)
+      call.state = next.state
+      tell(call, route, outcome, tick)
+      return next.action._tag === "Fail" ? drop(request) : delayOf(next.action)
+    },
+    ended: (request, completed, now) => {
+      const call = callOf(request)
+      const outcome: Outcome = completed ? { _tag: "Completed", outputTokens: null } : { _tag: "DeadlineHit" }
+      tell(call, call.state.route, outcome, tickAt(now, null))
+      drop(request)
+    },
+    endOf: (request) => {
+      const call = calls[request]
+      return call === undefined ? Infinity : (RecoveryState.endOf(call.state) ?? Infinity)
+    },
+    openBreakers: (route) => open[route] ?? 0
+  }
+}
+
+const overloaded: Outcome = {
+  _tag: "Faulted",
+  kind: "overloaded",
+  status: 529,
+  code: null,
+  hints: [],
+  shouldRetry: null,
+  delivered: 0,
+  unfinishable: false
+}
+
+const faultOf = (status: RejectionStatus, hintMillis: number): Outcome =>
+  status === 529
+    ? overloaded
+    : {
+        ...overloaded,
+        kind: "rate_limited",
+        status: 429,
+        hints: hintMillis < 0 ? [] : [{ _tag: "Delay", source: "retry-after", millis: hintMillis }]
+      }
