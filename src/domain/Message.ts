@@ -82,6 +82,29 @@ export interface ToolSpec {
   readonly [field: string]: unknown
 }
 
+const roles: ReadonlySet<unknown> = new Set(["system", "developer", "user", "assistant", "tool"])
+
+/** Whether a JSON value has the shape of a message; unknown fields are fine. */
+export const isMessage = (value: unknown): value is Message => {
+  if (typeof value !== "object" || value === null || !("role" in value) || !roles.has(value.role)) return false
+  const content = "content" in value ? value.content : undefined
+  const isEmpty = content === undefined || content === null
+  if (!(typeof content === "string" || Array.isArray(content) || (isEmpty && value.role === "assistant"))) return false
+  return value.role !== "tool" || ("tool_call_id" in value && typeof value.tool_call_id === "string")
+}
+
+/** Whether a JSON value has the shape of a tool the model can be told of. */
+export const isToolSpec = (value: unknown): value is ToolSpec =>
+  typeof value === "object" &&
+  value !== null &&
+  "type" in value &&
+  value.type === "function" &&
+  "function" in value &&
+  typeof value.function === "object" &&
+  value.function !== null &&
+  "name" in value.function &&
+  typeof value.function.name === "string"
+
 export const isSystem = (message: Message): message is SystemMessage =>
   message.role === "system" || message.role === "developer"
 

@@ -26,7 +26,11 @@ export const RecoveryEvent = Schema.TaggedUnion({
     ...of,
     role: Schema.Literals(["main", "summarizer", "background"]),
     attempt: Schema.NullOr(Count),
-    usage: Usage
+    usage: Usage,
+    /** False when the request ended without its final usage. */
+    final: Schema.Boolean,
+    /** USD; null = unknown. */
+    costUsd: Schema.NullOr(Schema.Finite)
   },
   /** Token estimates of the window before and after a compaction. */
   Compacted: { ...of, before: Count, after: Count },

@@ -17,16 +17,19 @@ export interface Visit {
   readonly failedOn: number | null
   readonly gated: boolean
   readonly deferred: boolean
+  /** A door has sent it to another route since its last attempt. */
+  readonly moved: boolean
 }
 
-export const firstVisit: Visit = { failedOn: null, gated: false, deferred: false }
+export const firstVisit: Visit = { failedOn: null, gated: false, deferred: false, moved: false }
 
 /** The visit after an attempt, or after a wait at a door. */
 export const afterOutcome = (visit: Visit, route: number, outcome: Outcome): Visit => {
   switch (outcome._tag) {
     case "Faulted":
-      return { failedOn: route, gated: false, deferred: false }
+      return { ...firstVisit, failedOn: route }
     case "Held":
+      if (outcome.other !== null) return { ...visit, moved: true }
       if (outcome.reason === "hint") return { ...visit, gated: true }
       return outcome.reason === "retryBudget" ? { ...visit, deferred: true } : visit
     case "Completed":
@@ -40,7 +43,7 @@ export const afterOutcome = (visit: Visit, route: number, outcome: Outcome): Vis
 }
 
 /** How the request introduces itself at the door of the route it is on. */
-export const askerOf = (state: RecoveryState, visit: Visit, deadline: number | null): Asker => ({
+const askerOf = (state: RecoveryState, visit: Visit, deadline: number | null): Asker => ({
   ...newcomer,
   retry: visit.failedOn === state.route,
   background: state.background,
@@ -50,50 +53,110 @@ export const askerOf = (state: RecoveryState, visit: Visit, deadline: number | n
 })
 
 /** How it looks at the door of another route, without taking a place. */
-export const lookerOf = (asker: Asker): Asker => ({ ...asker, retry: false, gated: false, deferred: false, looks: true })
+const lookerOf = (asker: Asker): Asker => ({ ...asker, retry: false, gated: false, deferred: false, looks: true })
 
 /**
- * Routes to look at before anything else: with the way back open (`fallbackScope: "health"`) a request that starts on a
- * fallback returns to the first route that takes it.
+ * Whether the request leaves its route when another one takes it, in spite of an open door: with the way back open
+ * (`fallbackScope: "health"`) when it starts on a fallback, and when a run of failures is long enough for a switch but
+ * the last route is reached.
  */
-export const isComingBack = (policy: RecoveryPolicy, state: RecoveryState): boolean =>
-  policy.fallbackScope === "health" && state.route > 0 && state.attempts === 0
+const wantsAway = (policy: RecoveryPolicy, state: RecoveryState, visit: Visit): boolean => {
+  if (visit.moved || policy.fallbackScope !== "health" || policy.routes.length < 2) return false
+  if (state.attempts === 0) return state.route > 0
+  const { run } = state
+  const limit = run === null || run.class === "empty" ? undefined : policy.fallbackAfter[run.class]
+  return run !== null && limit !== undefined && run.count >= limit
+}
 
-const isOpen = (admission: Admission): boolean => admission._tag === "Go" || admission._tag === "Probe"
+type Passing = Extract<Admission, { readonly _tag: "Go" | "Probe" }>
 
-/** First route other than the present one that would take the request; null = none. */
-export const firstOpen = (current: number, doors: ReadonlyArray<Admission | null>): number | null => {
-  const found = doors.findIndex((door, route) => route !== current && door !== null && isOpen(door))
+const isPassing = (admission: Admission): admission is Passing =>
+  admission._tag === "Go" || admission._tag === "Probe"
+
+/** A question at the door of one route. */
+export interface Knock {
+  readonly route: number
+  readonly asker: Asker
+}
+
+/** What the doors say in the end: through (with a probe's ticket or null), or held. */
+export type DoorAnswer =
+  | { readonly _tag: "Through"; readonly ticket: number | null }
+  | { readonly _tag: "Kept"; readonly outcome: HeldOutcome }
+
+const through = (admission: Passing): DoorAnswer => ({
+  _tag: "Through",
+  ticket: admission._tag === "Probe" ? admission.ticket : null
+})
+
+const kept = (untilMillis: number, reason: string, other: number | null): DoorAnswer => ({
+  _tag: "Kept",
+  outcome: { _tag: "Held", untilMillis, reason, other }
+})
+
+type Doors = ReadonlyArray<Admission | null>
+
+/** First route that takes the request; null = none. */
+const firstOpen = (doors: Doors): number | null => {
+  const found = doors.findIndex((door) => door !== null && isPassing(door))
   return found === -1 ? null : found
 }
 
-/** Whether the doors of the other routes matter: a hint or a retry token is a matter of the own route alone. */
-export const looksElsewhere = (admission: Admission): boolean =>
-  admission._tag === "Held" && (admission.reason === "breaker" || admission.reason === "ramp")
+/** Looks at the doors of all routes but the present one. */
+function* lookAround(policy: RecoveryPolicy, current: number, asker: Asker): Generator<Knock, Doors, Admission> {
+  const doors: Array<Admission | null> = []
+  for (const route of policy.routes.keys()) doors.push(route === current ? null : yield { route, asker: lookerOf(asker) })
+  return doors
+}
 
 /**
- * The outcome of an answer that is no Go. `doors` holds what the other routes say (null = not asked). Null = ask again,
- * insisting: a ramp holds only while another route takes the call.
+ * The questions of one request at the doors, in order, and the answer that comes of them. Whoever drives the generator
+ * asks the health of the route and hands the admission back.
  */
-export const settle = (
-  current: number,
-  admission: Exclude<Admission, { readonly _tag: "Go" | "Probe" }>,
-  doors: ReadonlyArray<Admission | null>,
+export function* askDoors(
+  policy: RecoveryPolicy,
+  state: RecoveryState,
+  visit: Visit,
+  deadline: number | null,
   now: number
-): HeldOutcome | null => {
-  if (admission._tag === "Shed") return { _tag: "Held", untilMillis: now, reason: "shed", other: null }
-  const { reason } = admission
-  if (!looksElsewhere(admission)) return { _tag: "Held", untilMillis: admission.untilMillis, reason, other: null }
-  const other = firstOpen(current, doors)
-  if (other !== null) return { _tag: "Held", untilMillis: now, reason, other }
-  if (reason === "ramp") return null
-  // Every route is shut: the earliest one decides.
-  const untilMillis = doors.reduce(
-    (earliest, door) => (door?._tag === "Held" && door.reason === "breaker" ? Math.min(earliest, door.untilMillis) : earliest),
-    admission.untilMillis
-  )
-  return { _tag: "Held", untilMillis, reason, other: null }
+): Generator<Knock, DoorAnswer, Admission> {
+  const current = state.route
+  const asker = askerOf(state, visit, deadline)
+  if (wantsAway(policy, state, visit)) {
+    const better = firstOpen(yield* lookAround(policy, current, asker))
+    if (better !== null) return kept(now, "return", better)
+  }
+  const admission: Admission = yield { route: current, asker }
+  switch (admission._tag) {
+    case "Go":
+    case "Probe":
+      return through(admission)
+    case "Shed":
+      return kept(now, "shed", null)
+    case "Held": {
+      const { untilMillis, reason } = admission
+      // A hint or a retry token is a matter of the own route alone.
+      if (reason === "hint" || reason === "retryBudget") return kept(untilMillis, reason, null)
+      const doors = yield* lookAround(policy, current, asker)
+      const other = firstOpen(doors)
+      if (other !== null) return kept(now, reason, other)
+      if (reason === "breaker") return kept(earliestOf(doors, untilMillis), reason, null)
+      // A ramp holds only while another route takes the call.
+      const again: Admission = yield { route: current, asker: { ...asker, insists: true } }
+      return isPassing(again) ? through(again) : kept(again._tag === "Held" ? again.untilMillis : now, reasonOf(again), null)
+    }
+  }
 }
+
+const reasonOf = (admission: Admission): string => (admission._tag === "Held" ? admission.reason : "shed")
+
+/** Every route is shut: the one that opens first decides. */
+const earliestOf = (doors: Doors, own: number): number =>
+  doors.reduce(
+    (earliest, door) =>
+      door?._tag === "Held" && door.reason === "breaker" ? Math.min(earliest, door.untilMillis) : earliest,
+    own
+  )
 
 /** What an outcome of an attempt tells of its route; null = it was no attempt. `ticket` is the probe's, or null. */
 export const signalOf = (

@@ -80,8 +80,14 @@ const look = (limits: Limits, progress: Progress, beatAt: number | null) => {
     if (progress.blocked && limits.deadline !== null && policy.deadlinePer === "request")
       unborn = Math.min(unborn, 1_000)
   }
-  if (beatAt !== null) due = earlier(due, beatAt, "heartbeat")
+  // At the same instant the heartbeat comes first: silence is never longer than it.
+  if (beatAt !== null && (due === null || beatAt <= due.at)) due = { at: beatAt, what: "heartbeat" }
   return { due, unborn }
+}
+
+/** When the last sign of life was given; shared by the attempts and waits of a request. */
+export interface Pulse {
+  lastAt: number
 }
 
 /** Runs an attempt under its timers; `beat` is called every `policy.heartbeat`. The loser is interrupted and awaited. */
@@ -90,19 +96,19 @@ export const underTimers = <A, E>(
   limits: Limits,
   progress: Progress,
   now: () => number,
+  pulse: Pulse,
   beat: Effect.Effect<void>
 ): Effect.Effect<A, E | TimeUp> => {
   const every = limits.policy.heartbeat
   const first = look(limits, progress, every)
   if (first.due === null && first.unborn === Infinity) return attempt
   const watch = Effect.gen(function* () {
-    let beatAt = every === null ? null : progress.sentAt + every
     while (true) {
-      const { due, unborn } = look(limits, progress, beatAt)
+      const { due, unborn } = look(limits, progress, every === null ? null : pulse.lastAt + every)
       const left = due === null ? Infinity : due.at - now()
       if (due !== null && left <= 0) {
         if (due.what !== "heartbeat") return yield* Effect.fail(new TimeUp(due.what))
-        beatAt = due.at + (every ?? 0)
+        pulse.lastAt = due.at
         yield* beat
         continue
       }

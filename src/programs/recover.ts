@@ -31,7 +31,7 @@ import type { Reservation, Worst } from "../services/BudgetLedger.ts"
 import { BackoffSchedule } from "../services/Overrides.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
 import { enter, leave, usedBy, type TurnCell } from "../services/Turn.ts"
-import { makeProgress, movedBy, TimeUp, underTimers, type Limits, type Progress } from "./attemptWatch.ts"
+import { makeProgress, movedBy, TimeUp, underTimers, type Limits, type Progress, type Pulse } from "./attemptWatch.ts"
 import { scheduleOf } from "./backoff.ts"
 import { failureOf } from "./failure.ts"
 
@@ -140,6 +140,7 @@ export const recover = Effect.fnUntraced(function* (
   let step: Step | null = null
   let progress: Progress = makeProgress(startedAt)
   let plan: AttemptPlan | null = null
+  const pulse: Pulse = { lastAt: startedAt }
   const warnings: Array<string> = []
 
   const spent = policy.deadlinePer === "turn" ? usedBy(turn, startedAt) : 0
@@ -197,6 +198,7 @@ export const recover = Effect.fnUntraced(function* (
           }
           meter.began = meter.began || error.status === 200
         }
+        const costUsd = !meter.began ? 0 : meter.final ? priceOf(meter.usage) : null
         record.trail.push({
           role: request.role,
           attempt: request.attempt,
@@ -212,11 +214,11 @@ export const recover = Effect.fnUntraced(function* (
           waitOrigin: null,
           usage: meter.usage,
           usageFinal: !meter.began || meter.final,
-          costUsd: !meter.began ? 0 : meter.final ? priceOf(meter.usage) : null
+          costUsd
         })
         return emit === null || !meter.began
           ? Effect.void
-          : emit({ _tag: "UsageSeen", requestId, role: request.role, attempt: request.attempt, usage: meter.usage })
+          : emit({ _tag: "UsageSeen", requestId, role: request.role, attempt: request.attempt, usage: meter.usage, final: meter.final, costUsd })
       })
     const { ledger } = options
     if (ledger === null) return Effect.onExit(call, write)
@@ -277,13 +279,14 @@ export const recover = Effect.fnUntraced(function* (
         maxOutputTokens: next.maxOutputTokens
       })
     progress = makeProgress(now())
+    pulse.lastAt = progress.sentAt
     const meter = makeMeter()
     const beat =
       emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: next.attempt })
     const running = booked(
       { role: options.role, attempt: next.attempt, route, model: route.model, maxOutputTokens: next.maxOutputTokens, promptTokens: next.promptTokens },
       meter,
-      underTimers(driver.attempt(next, meter, progress), limits(), progress, now, beat)
+      underTimers(driver.attempt(next, meter, progress), limits(), progress, now, pulse, beat)
     )
     const result = yield* Effect.result(running)
     if (Result.isSuccess(result)) {
@@ -374,11 +377,15 @@ export const recover = Effect.fnUntraced(function* (
       yield* emit({ _tag: "Waiting", requestId, remainingMs: delayMillis, attempt: state.attempts, status })
     let remaining = delayMillis
     while (remaining > 0) {
-      yield* Effect.sleep(policy.heartbeat === null ? remaining : Math.min(remaining, policy.heartbeat))
+      const untilBeat = policy.heartbeat === null ? Infinity : Math.max(0, pulse.lastAt + policy.heartbeat - now())
+      yield* Effect.sleep(Math.min(remaining, untilBeat))
       remaining = left()
-      if (remaining > 0 && emit !== null && policy.heartbeat !== null) {
-        yield* emit({ _tag: "Heartbeat", requestId, remainingMs: remaining, attempt: state.attempts })
-        yield* emit({ _tag: "Waiting", requestId, remainingMs: remaining, attempt: state.attempts, status })
+      if (policy.heartbeat === null || now() < pulse.lastAt + policy.heartbeat) continue
+      pulse.lastAt = now()
+      if (emit !== null) {
+        const remainingMs = Math.max(0, remaining)
+        yield* emit({ _tag: "Heartbeat", requestId, remainingMs, attempt: state.attempts })
+        if (remainingMs > 0) yield* emit({ _tag: "Waiting", requestId, remainingMs, attempt: state.attempts, status })
       }
     }
   })

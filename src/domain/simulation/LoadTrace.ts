@@ -71,9 +71,15 @@ const windowCorrelation = -0.4
 
 const shareOf = (score: number): number => Math.min(1, Math.max(0, normalShare(score)))
 
+/**
+ * Of many samples one under which the strict preset fares as it does under the trace itself: the rates of a few minutes
+ * differ between samples, and a fleet near collapse shows it.
+ */
+const builtInSeed = 228
+
 /** Reproduces the lengths and the burstiness of the conversation trace from its quantiles; always the same sample. */
 export const builtIn = (): LoadTrace => {
-  const random = makeRandom(20250226)
+  const random = makeRandom(builtInSeed)
   const at: Array<number> = []
   const input: Array<number> = []
   const output: Array<number> = []

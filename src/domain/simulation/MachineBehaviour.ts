@@ -7,19 +7,7 @@ import { delayOf } from "../RecoveryAction.ts"
 import { transition } from "../RecoveryMachine.ts"
 import { forBackground, type RecoveryPolicy } from "../RecoveryPolicy.ts"
 import * as RecoveryState from "../RecoveryState.ts"
-import {
-  afterOutcome,
-  askerOf,
-  firstOpen,
-  firstVisit,
-  isComingBack,
-  lookerOf,
-  looksElsewhere,
-  settle,
-  signalOf,
-  type HeldOutcome,
-  type Visit
-} from "../RouteChoice.ts"
+import { afterOutcome, askDoors, firstVisit, signalOf, type DoorAnswer, type Visit } from "../RouteChoice.ts"
 import { admit, initial, observe, type Admission, type Asker, type RouteHealth, type RouteHealthConfig } from "../RouteHealth.ts"
 import type { Tick } from "../Tick.ts"
 import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
@@ -91,31 +79,11 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     return next.admission
   }
 
-  /** Asks the doors; null = go. */
-  const held = (config: RouteHealthConfig, call: Call, tick: Tick): HeldOutcome | null => {
-    const { state } = call
-    const asker = askerOf(state, call.visit, RecoveryState.endOf(state))
-    const look = (): ReadonlyArray<Admission | null> =>
-      call.policy.routes.map((_, route) =>
-        route === state.route ? null : knock(config, call, route, tick, lookerOf(asker))
-      )
-    if (isComingBack(call.policy, state)) {
-      const better = firstOpen(state.route, look().slice(0, state.route))
-      if (better !== null) return { _tag: "Held", untilMillis: tick.now, reason: "return", other: better }
-    }
-    const answer = knock(config, call, state.route, tick, asker)
-    if (answer._tag === "Go" || answer._tag === "Probe") return pass(call, answer)
-    const outcome = settle(state.route, answer, looksElsewhere(answer) ? look() : [], tick.now)
-    if (outcome !== null) return outcome
-    const insisting = knock(config, call, state.route, tick, { ...asker, insists: true })
-    if (insisting._tag === "Go" || insisting._tag === "Probe") return pass(call, insisting)
-    return settle(state.route, insisting, [], tick.now)
-  }
-
-  const pass = (call: Call, answer: Extract<Admission, { readonly _tag: "Go" | "Probe" }>): null => {
-    call.ticket = answer._tag === "Probe" ? answer.ticket : null
-    call.reported = false
-    return null
+  const visitDoors = (config: RouteHealthConfig, call: Call, tick: Tick): DoorAnswer => {
+    const questions = askDoors(call.policy, call.state, call.visit, RecoveryState.endOf(call.state), tick.now)
+    let step = questions.next()
+    while (step.done !== true) step = questions.next(knock(config, call, step.value.route, tick, step.value.asker))
+    return step.value
   }
 
   const tell = (call: Call, route: number, outcome: Outcome, tick: Tick): void => {
@@ -160,10 +128,14 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
       if (config === null) return send
       for (let visit = 0; visit < maxVisits; visit++) {
         const tick = tickAt(now, null)
-        const outcome = held(config, call, tick)
-        if (outcome === null) return send
-        const next = transition(call.policy, call.state, outcome, tick)
-        call.visit = afterOutcome(call.visit, call.state.route, outcome)
+        const answer = visitDoors(config, call, tick)
+        if (answer._tag === "Through") {
+          call.ticket = answer.ticket
+          call.reported = false
+          return send
+        }
+        const next = transition(call.policy, call.state, answer.outcome, tick)
+        call.visit = afterOutcome(call.visit, call.state.route, answer.outcome)
         call.state = next.state
         if (next.action._tag === "Fail") return drop(request)
         const delay = delayOf(next.action)

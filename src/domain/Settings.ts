@@ -1,0 +1,145 @@
+/**
+ * One configuration for every command, from plain variables: flags win over the environment, the environment over
+ * `.env`, `.env` over defaults. A missing or bad value is a ConfigurationError naming the variable, never its value.
+ */
+import * as Redacted from "effect/Redacted"
+import { ConfigurationError } from "./ConfigurationError.ts"
+import { presets, RecoveryPolicy, type PresetName, type RecoveryPolicyInput, type RouteInput } from "./RecoveryPolicy.ts"
+
+export type Variables = Readonly<Record<string, string | undefined>>
+
+export interface Settings {
+  readonly apiKey: Redacted.Redacted<string>
+  /** null = the provider's own. */
+  readonly baseUrl: string | null
+  readonly preset: PresetName
+  readonly policy: RecoveryPolicy
+}
+
+const bad = (field: string, reason: string): ConfigurationError => new ConfigurationError({ field, reason })
+
+const valueOf = (variables: Variables, name: string): string | null => {
+  const value = variables[name]?.trim()
+  return value === undefined || value === "" ? null : value
+}
+
+const required = (variables: Variables, name: string, what: string): string => {
+  const value = valueOf(variables, name)
+  if (value === null) throw bad(name, `is not set: ${what}`)
+  return value
+}
+
+const baseUrlOf = (variables: Variables): string | null => {
+  const value = variables["OPENAI_BASE_URL"]
+  if (value === undefined) return null
+  const url = URL.canParse(value) ? new URL(value) : null
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:"))
+    throw bad("OPENAI_BASE_URL", "is set but is not an http or https address")
+  return value
+}
+
+const isPreset = (value: string): value is PresetName => Object.hasOwn(presets, value)
+
+const presetOf = (variables: Variables, fallback: PresetName): PresetName => {
+  const value = valueOf(variables, "HOLDFAST_PRESET")
+  if (value === null) return fallback
+  if (!isPreset(value)) throw bad("HOLDFAST_PRESET", `is none of ${Object.keys(presets).join(", ")}`)
+  return value
+}
+
+const wholeNumbers = {
+  HOLDFAST_MAX_ATTEMPTS: "maxAttempts",
+  HOLDFAST_INITIAL_MAX_TOKENS: "initialMaxTokens",
+  HOLDFAST_ESCALATED_MAX_TOKENS: "escalatedMaxTokens",
+  HOLDFAST_MAX_CONTINUATIONS: "maxContinuations"
+} as const
+
+const durations = {
+  HOLDFAST_DEADLINE: "deadline",
+  HOLDFAST_HARD_CAP: "hardCap",
+  HOLDFAST_ATTEMPT_TIMEOUT: "attemptTimeout",
+  HOLDFAST_FIRST_TOKEN_TIMEOUT: "firstTokenTimeout",
+  HOLDFAST_IDLE_TIMEOUT: "idleTimeout",
+  HOLDFAST_CONTENT_TIMEOUT: "contentTimeout",
+  HOLDFAST_HEARTBEAT: "heartbeat"
+} as const
+
+/** Variables the commands read, with what they mean. */
+export const variableNames: ReadonlyArray<string> = [
+  "OPENAI_API_KEY",
+  "OPENAI_BASE_URL",
+  "OPENAI_MODEL",
+  "OPENAI_FALLBACK_MODEL",
+  "HOLDFAST_PRESET",
+  "HOLDFAST_MODEL_MAX_TOKENS",
+  "HOLDFAST_CONTEXT_WINDOW",
+  ...Object.keys(wholeNumbers),
+  ...Object.keys(durations)
+]
+
+const wholeNumber = (variables: Variables, name: string): number | null => {
+  const value = valueOf(variables, name)
+  if (value === null) return null
+  if (!/^\d+$/.test(value)) throw bad(name, "is not a whole number")
+  return Number(value)
+}
+
+/** "30 seconds", a number of milliseconds, or "none". */
+const durationValue = (variables: Variables, name: string): string | number | null | undefined => {
+  const value = valueOf(variables, name)
+  if (value === null) return undefined
+  if (value === "none") return null
+  return /^\d+$/.test(value) ? Number(value) : value
+}
+
+const overridesOf = (variables: Variables): Readonly<Record<string, unknown>> => {
+  const fields: Record<string, unknown> = {}
+  for (const [name, field] of Object.entries(wholeNumbers)) {
+    const value = wholeNumber(variables, name)
+    if (value !== null) fields[field] = value
+  }
+  for (const [name, field] of Object.entries(durations)) {
+    const value = durationValue(variables, name)
+    if (value !== undefined) fields[field] = value
+  }
+  return fields
+}
+
+/** The variable behind a field of the policy, for messages a user of a command can act on. */
+const variableOf = (field: string): string => {
+  const all: Readonly<Record<string, string>> = { ...wholeNumbers, ...durations }
+  const found = Object.entries(all).find(([, name]) => name === field)?.[0]
+  return found ?? (field.startsWith("routes") ? "OPENAI_FALLBACK_MODEL" : field)
+}
+
+export const resolveSettings = (variables: Variables, preset: PresetName = "strict"): Settings => {
+  const apiKey = required(variables, "OPENAI_API_KEY", "put the provider's key there")
+  const baseUrl = baseUrlOf(variables)
+  const model = required(variables, "OPENAI_MODEL", "name the model to ask")
+  const fallback = required(variables, "OPENAI_FALLBACK_MODEL", "name a second model, or the word none")
+  const outputLimit = wholeNumber(variables, "HOLDFAST_MODEL_MAX_TOKENS")
+  const contextWindow = wholeNumber(variables, "HOLDFAST_CONTEXT_WINDOW")
+  const limits = { outputLimit, contextWindow }
+  const routes: ReadonlyArray<RouteInput> =
+    fallback === "none" ? [{ model, ...limits }] : [{ model, ...limits }, { model: fallback, ...limits }]
+  const name = presetOf(variables, preset)
+  const input: RecoveryPolicyInput = { ...presets[name], ...overridesOf(variables), routes }
+  try {
+    return { apiKey: Redacted.make(apiKey), baseUrl, preset: name, policy: new RecoveryPolicy(input) }
+  } catch (cause) {
+    throw cause instanceof ConfigurationError ? bad(variableOf(cause.field), cause.reason) : cause
+  }
+}
+
+/** Variables of a `.env` text: NAME=value lines, `#` comments, optional quotes and `export`. */
+export const parseDotEnv = (text: string): Variables => {
+  const variables: Record<string, string> = {}
+  for (const line of text.split(/\r?\n/)) {
+    const found = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line)
+    if (found === null) continue
+    const [, name = "", raw = ""] = found
+    const quoted = /^(["'])(.*)\1$/.exec(raw)
+    variables[name] = quoted === null ? raw.replace(/\s+#.*$/, "") : (quoted[2] ?? "")
+  }
+  return variables
+}
