@@ -1,0 +1,91 @@
+/** Takes one logical request to the doors of its routes, and tells route health how its attempts went. */
+import * as Effect from "effect/Effect"
+import type { Outcome } from "../domain/Outcome.ts"
+import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
+import { endOf, type RecoveryState } from "../domain/RecoveryState.ts"
+import { afterOutcome, askDoors, firstVisit, signalOf, type HeldOutcome, type Visit } from "../domain/RouteChoice.ts"
+import type { Admission, Asker, Signal } from "../domain/RouteHealth.ts"
+import type { Tick } from "../domain/Tick.ts"
+import type { HealthStoreShape, RouteKey } from "../services/HealthStore.ts"
+
+export interface RouteDoor {
+  /** Before an attempt; null = go. */
+  readonly admit: (state: RecoveryState, tick: Tick) => Effect.Effect<HeldOutcome | null>
+  /** As soon as the provider has taken the call (headers or the first event): a probe need not wait for the reply's end. */
+  readonly accepted: (state: RecoveryState, tick: Tick) => Effect.Effect<void>
+  /** After an attempt or a wait; `state` is the one before the transition. */
+  readonly observe: (state: RecoveryState, outcome: Outcome, tick: Tick) => Effect.Effect<void>
+  /** When the request ends in any way, also by interruption: gives a probe's place back. */
+  readonly release: (tick: Tick) => Effect.Effect<void>
+}
+
+/** Key of a route for the health store. */
+export const keyOf = (route: Route): RouteKey => `${route.client ?? ""}\u0000${route.model}`
+
+/** null when the policy has route health off. */
+export const makeRouteDoor = (
+  policy: RecoveryPolicy,
+  store: HealthStoreShape,
+  key: (route: Route) => RouteKey = keyOf
+): RouteDoor | null => {
+  const config = policy.routeHealth
+  if (config === null) return null
+  let visit: Visit = firstVisit
+  /** The attempt under way: its route, its probe's ticket, and whether it was accepted. */
+  let attempt: { readonly route: number; readonly ticket: number | null; accepted: boolean } | null = null
+
+  const keyAt = (route: number): RouteKey => key(routeAt(policy, route))
+
+  const tell = (route: number, signal: Signal, tick: Tick): Effect.Effect<void> =>
+    store.observe(keyAt(route), signal, tick)
+
+  /** Asks one door and notes a probe's ticket in the same uninterruptible step: no place is taken that nobody gives back. */
+  const knock = (route: number, asker: Asker, tick: Tick): Effect.Effect<Admission> =>
+    Effect.uninterruptible(
+      Effect.map(store.admit(keyAt(route), tick, { asker, config }), (admission) => {
+        if (admission._tag === "Probe" && !asker.looks) attempt = { route, ticket: admission.ticket, accepted: false }
+        return admission
+      })
+    )
+
+  const admit = Effect.fnUntraced(function* (
+    state: RecoveryState,
+    tick: Tick
+  ): Effect.fn.Return<HeldOutcome | null> {
+    const questions = askDoors(policy, state, visit, endOf(state), tick.now)
+    let step = questions.next()
+    while (step.done !== true) step = questions.next(yield* knock(step.value.route, step.value.asker, tick))
+    const answer = step.value
+    if (answer._tag === "Kept") return answer.outcome
+    attempt = { route: state.route, ticket: answer.ticket, accepted: false }
+    return null
+  })
+
+  return {
+    admit,
+    accepted: (_state, tick) =>
+      Effect.suspend(() => {
+        if (attempt === null || attempt.accepted) return Effect.void
+        const { route, ticket } = attempt
+        attempt = { route, ticket: null, accepted: true }
+        return tell(route, { _tag: "Accepted", ticket }, tick)
+      }),
+    observe: (state, outcome, tick) =>
+      Effect.suspend(() => {
+        visit = afterOutcome(visit, state.route, outcome)
+        if (attempt === null) return Effect.void
+        const signal = signalOf(config, policy, outcome, attempt.ticket, tick.wall)
+        if (signal === null) return Effect.void
+        const { route, accepted } = attempt
+        attempt = null
+        return signal._tag === "Accepted" && accepted ? Effect.void : tell(route, signal, tick)
+      }),
+    release: (tick) =>
+      Effect.suspend(() => {
+        if (attempt === null) return Effect.void
+        const { route, ticket } = attempt
+        attempt = null
+        return tell(route, { _tag: "Released", ticket }, tick)
+      })
+  }
+}
