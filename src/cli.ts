@@ -1,0 +1,33 @@
+#!/usr/bin/env node
+/** The command line. Every command is a file of programs/cli; what a command needs is loaded when it runs. */
+import { NodeRuntime, NodeServices } from "@effect/platform-node"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import { Command } from "effect/cli"
+import { exitCodes } from "./domain/exitCode.ts"
+import { config } from "./programs/cli/config.ts"
+import { drill } from "./programs/cli/drill.ts"
+import { exitWith } from "./programs/cli/exit.ts"
+import { replay } from "./programs/cli/replay.ts"
+
+const root = Command.make("holdfast").pipe(
+  Command.withDescription("keeps an agent's model calls alive"),
+  Command.withSubcommands([drill, config, replay])
+)
+
+const run = Command.runWith(root, { version: "0.0.0", renderErrors: false })
+
+/** One clear sentence on stderr and the documented exit code; never a stack trace. */
+const complain = (sentence: string, code: number) =>
+  Effect.andThen(Console.error(`holdfast: ${sentence}`), exitWith(code))
+
+run(process.argv.slice(2)).pipe(
+  Effect.catchTag("ConfigurationError", (error) => complain(error.message, exitCodes.usage)),
+  Effect.catchTag("ShowHelp", (help) =>
+    help.errors.length === 0
+      ? Effect.void
+      : complain(help.errors.map((error) => error.message.replaceAll(/\s+/g, " ")).join("; "), exitCodes.usage)
+  ),
+  Effect.provide(NodeServices.layer),
+  NodeRuntime.runMain({ disableErrorReporting: true })
+)

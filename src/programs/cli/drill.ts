@@ -1,0 +1,116 @@
+/** `holdfast drill`: plays fault scripts through the real SDK and shows, prints or checks what happened. */
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Result from "effect/Result"
+import { Argument, Command, Flag } from "effect/cli"
+import { ConfigurationError } from "../../domain/ConfigurationError.ts"
+import { parseScenarios, type ScenarioEntry } from "../../domain/Scenario.ts"
+import { exitWith } from "./exit.ts"
+
+const file = Argument.String("FILE").pipe(
+  Argument.withDescription("scenarios to play; without it the built-in tour"),
+  Argument.optional
+)
+
+const flags = {
+  id: Flag.String("id").pipe(Flag.withDescription("play only this scenario"), Flag.optional),
+  json: Flag.Boolean("json").pipe(Flag.withDescription("one JSON line per scenario"), Flag.withDefault(false)),
+  check: Flag.Boolean("check").pipe(
+    Flag.withDescription("compare with what each scenario expects; exit 1 when one differs"),
+    Flag.withDefault(false)
+  ),
+  live: Flag.Boolean("live").pipe(
+    Flag.withDescription("real time and a real server on 127.0.0.1 instead of virtual time"),
+    Flag.withDefault(false)
+  )
+}
+
+const readText = (path: string) =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(path)).pipe(
+    Effect.mapError(() => new ConfigurationError({ field: path, reason: "cannot be read" }))
+  )
+
+const entriesOf = Effect.fnUntraced(function* (path: string, id: string | null) {
+  const parsed = parseScenarios(path, yield* readText(path))
+  if (Result.isFailure(parsed)) return yield* parsed.failure
+  if (id === null) return parsed.success
+  const found = parsed.success.filter((entry) => entry.id === id)
+  return found.length > 0
+    ? found
+    : yield* new ConfigurationError({ field: "--id", reason: `names no scenario of ${path}` })
+})
+
+const pad = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - text.length))
+
+export const drill = Command.make(
+  "drill",
+  { file, ...flags },
+  Effect.fnUntraced(function* (input) {
+    const { play, playEntry } = yield* Effect.promise(() => import("../drill/play.ts"))
+    const { checkLine } = yield* Effect.promise(() => import("../../domain/scenarioExpect.ts"))
+    const { timeline } = yield* Effect.promise(() => import("../drill/timeline.ts"))
+    const options = { live: input.live }
+    const id = input.id._tag === "Some" ? input.id.value : null
+
+    if (input.file._tag === "None") {
+      if (id !== null) return yield* new ConfigurationError({ field: "--id", reason: "needs a FILE to look in" })
+      const { tour, tourReply } = yield* Effect.promise(() => import("../drill/tour.ts"))
+      const line = yield* play(tour, options)
+      if (line.status === "unsupported") return yield* Effect.die(new Error(line.why))
+      if (input.json) return yield* Console.log(JSON.stringify(line))
+      const isExact = line.results[0]?.["reply"] === tourReply
+      yield* Console.log("One request meets a rate limit, three overloads, an input that is too long and a cut answer.")
+      yield* Console.log(`Real openai SDK, ${input.live ? "real time, a server on 127.0.0.1" : "virtual time, no network, no key"}.\n`)
+      yield* Effect.forEach(timeline(line), (text) => Console.log(text), { discard: true })
+      yield* Console.log(
+        isExact
+          ? `\nThe reply is exact to the character (${tourReply.length} characters); the history got this one message and nothing else.`
+          : "\nThe reply is NOT what it has to be."
+      )
+      return isExact ? undefined : yield* exitWith(1)
+    }
+
+    const entries = yield* entriesOf(input.file.value, id)
+    return yield* input.check
+      ? checkAll(entries, (entry) => playEntry(entry, options), checkLine, input.json)
+      : Effect.forEach(
+          entries,
+          (entry) =>
+            Effect.flatMap(playEntry(entry, options), (line) => {
+              if (input.json) return Console.log(JSON.stringify(line))
+              const story = line.status === "ran" ? timeline(line) : [`not yet supported: ${line.why}`]
+              return Console.log([`${entry.id}`, ...story, ""].join("\n"))
+            }),
+          { discard: true }
+        )
+  })
+).pipe(Command.withDescription("play fault scripts through the real SDK"))
+
+type Line = Effect.Success<ReturnType<typeof import("../drill/play.ts").playEntry>>
+
+const checkAll = Effect.fnUntraced(function* (
+  entries: ReadonlyArray<ScenarioEntry>,
+  playOne: (entry: ScenarioEntry) => Effect.Effect<Line>,
+  check: typeof import("../../domain/scenarioExpect.ts").checkLine,
+  json: boolean
+) {
+  const width = Math.max(...entries.map((entry) => entry.id.length), 2)
+  const counts = { pass: 0, fail: 0, unsupported: 0 }
+  for (const entry of entries) {
+    const line = yield* playOne(entry)
+    const scenario = Result.isSuccess(entry.scenario) ? { ...entry.scenario.success } : {}
+    const found = line.status === "ran" ? check(scenario, { ...line }) : []
+    const verdict = line.status === "unsupported" ? "unsupported" : found.length === 0 ? "pass" : "fail"
+    counts[verdict] += 1
+    const why = line.status === "unsupported" ? line.why : found.join("; ")
+    yield* Console.log(
+      json
+        ? JSON.stringify({ id: entry.id, verdict, why })
+        : `${pad(entry.id, width)}  ${pad(verdict === "unsupported" ? "not yet" : verdict, 7)}  ${why}`.trimEnd()
+    )
+  }
+  if (!json)
+    yield* Console.log(`\n${counts.pass} pass, ${counts.fail} fail, ${counts.unsupported} not yet supported`)
+  return counts.fail > 0 ? yield* exitWith(1) : undefined
+})
