@@ -19,24 +19,29 @@ export interface Visit {
   readonly deferred: boolean
   /** A door has sent it to another route since its last attempt. */
   readonly moved: boolean
+  /** It has left a route that had just been shut without waiting first: once per request. */
+  readonly left: boolean
 }
 
-export const firstVisit: Visit = { failedOn: null, gated: false, deferred: false, moved: false }
+export const firstVisit: Visit = { failedOn: null, gated: false, deferred: false, moved: false, left: false }
+
+/** Reason of a request that leaves a route at once because its breaker has just opened. */
+const justShut = "shut"
 
 /** The visit after an attempt, or after a wait at a door. */
 export const afterOutcome = (visit: Visit, route: number, outcome: Outcome): Visit => {
   switch (outcome._tag) {
     case "Faulted":
-      return { ...firstVisit, failedOn: route }
+      return { ...firstVisit, failedOn: route, left: visit.left }
     case "Held":
-      if (outcome.other !== null) return { ...visit, moved: true }
+      if (outcome.other !== null) return { ...visit, moved: true, left: visit.left || outcome.reason === justShut }
       if (outcome.reason === "hint") return { ...visit, gated: true }
       return outcome.reason === "retryBudget" ? { ...visit, deferred: true } : visit
     case "Completed":
     case "Refused":
     case "Truncated":
     case "PromptTooLong":
-      return firstVisit
+      return { ...firstVisit, left: visit.left }
     default:
       return visit
   }
@@ -146,6 +151,24 @@ export function* askDoors(
       return isPassing(again) ? through(again) : kept(again._tag === "Held" ? again.untilMillis : now, reasonOf(again), null)
     }
   }
+}
+
+/**
+ * Before the wait for a retry: whether the request leaves at once instead, because its failure (or its probe's) shut the
+ * route and another one takes it. Null = it stays and waits.
+ */
+export function* askToLeave(
+  policy: RecoveryPolicy,
+  state: RecoveryState,
+  visit: Visit,
+  now: number
+): Generator<Knock, HeldOutcome | null, Admission> {
+  if (visit.left || policy.routes.length < 2 || policy.fallbackScope !== "health") return null
+  const asker: Asker = { ...newcomer, background: state.background, looks: true }
+  const own: Admission = yield { route: state.route, asker: { ...asker, insists: true } }
+  if (own._tag !== "Held" || own.reason !== "breaker") return null
+  const other = firstOpen(yield* lookAround(policy, state.route, asker))
+  return other === null ? null : { _tag: "Held", untilMillis: now, reason: justShut, other }
 }
 
 const reasonOf = (admission: Admission): string => (admission._tag === "Held" ? admission.reason : "shed")

@@ -27,6 +27,12 @@ const fields = {
   /** First wait for a probe, times 0.5 to 1.5; every failed probe doubles it. */
   coolDown: Millis,
   coolDownMax: Millis,
+  /**
+   * A route with so many calls in the decaying window when it opens is busy: a probe costs it little, so both
+   * cool-downs are multiplied by `busyFactor`. 12 is a process of about 40 agents.
+   */
+  busyCalls: Schema.Finite.check(Schema.isGreaterThan(0)),
+  busyFactor: Schema.Finite.check(Schema.isBetween({ minimum: 0.1, maximum: 1 })),
   /** A probe that told nothing for so long gives its place away. */
   probeTimeout: Millis,
   /** After the breaker closed, the share of calls that come back grows to 1 over this time; 0 = at once. */
@@ -53,6 +59,8 @@ const defaults: RouteHealthConfig = {
   failureShare: 0.5,
   coolDown: 5_000,
   coolDownMax: 30_000,
+  busyCalls: 12,
+  busyFactor: 0.6,
   probeTimeout: 60_000,
   ramp: 5_000,
   hintGate: true,
@@ -78,6 +86,8 @@ export const RouteHealth = Schema.Struct({
   until: Schema.Finite,
   /** The present cool-down: doubles with every failed probe. */
   coolDown: Millis,
+  /** Judged when the breaker opens, and kept until it is closed again. */
+  busy: Schema.Boolean,
   /** The probe that is out: its ticket and the instant it left. */
   probe: Schema.NullOr(Schema.Struct({ ticket: Count, at: Schema.Finite })),
   /** Tickets given out so far. */
@@ -98,6 +108,7 @@ export const initial = (config: RouteHealthConfig, now: number): RouteHealth => 
   breaker: "closed",
   until: now,
   coolDown: config.coolDown,
+  busy: false,
   probe: null,
   tickets: 0,
   hintUntil: now,
@@ -261,8 +272,19 @@ const onAccepted = (config: RouteHealthConfig, before: RouteHealth, ticket: numb
   }
   // A probe proves the route when it is accepted, not when it ends: replies take long.
   if (isProbe(health, ticket))
-    return { ...health, breaker: "ramp", until: now + config.ramp, coolDown: config.coolDown, probe: null }
+    return { ...health, breaker: "ramp", until: now + config.ramp, probe: null }
   return health.breaker === "ramp" && now >= health.until ? { ...health, breaker: "closed" } : health
+}
+
+/** A cool-down of the configuration, shorter on a busy route. */
+const paced = (config: RouteHealthConfig, busy: boolean, millis: number): number =>
+  busy ? millis * config.busyFactor : millis
+
+/** The breaker opens, from closed or within a ramp. */
+const onBreak = (config: RouteHealthConfig, health: RouteHealth, tick: Tick): RouteHealth => {
+  const isFresh = health.breaker === "closed" || tick.now >= health.until
+  const busy = isFresh ? health.failures + health.accepts >= config.busyCalls : health.busy
+  return opened({ ...health, busy }, paced(config, busy, config.coolDown), tick)
 }
 
 const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth => ({
@@ -280,11 +302,12 @@ const onFailed = (
   tick: Tick
 ): RouteHealth => {
   const health: RouteHealth = { ...before, ...counted(config, before, tick.now, 1) }
-  if (isProbe(health, ticket)) return opened(health, Math.min(config.coolDownMax, health.coolDown * 2), tick)
+  if (isProbe(health, ticket))
+    return opened(health, Math.min(paced(config, health.busy, config.coolDownMax), health.coolDown * 2), tick)
   const isBad =
     health.failures >= config.minFailures &&
     health.failures >= config.failureShare * (health.failures + health.accepts)
-  return health.breaker !== "open" && isBad ? opened(health, health.coolDown, tick) : health
+  return health.breaker !== "open" && isBad ? onBreak(config, health, tick) : health
 }
 
 const onHint = (

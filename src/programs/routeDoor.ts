@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import type { Outcome } from "../domain/Outcome.ts"
 import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../domain/RecoveryState.ts"
-import { afterOutcome, askDoors, firstVisit, signalOf, type HeldOutcome, type Visit } from "../domain/RouteChoice.ts"
+import { afterOutcome, askDoors, askToLeave, firstVisit, signalOf, type HeldOutcome, type Knock, type Visit } from "../domain/RouteChoice.ts"
 import type { Admission, Asker, Signal } from "../domain/RouteHealth.ts"
 import type { Tick } from "../domain/Tick.ts"
 import type { HealthStoreShape, RouteKey } from "../services/HealthStore.ts"
@@ -11,6 +11,8 @@ import type { HealthStoreShape, RouteKey } from "../services/HealthStore.ts"
 export interface RouteDoor {
   /** Before an attempt; null = go. */
   readonly admit: (state: RecoveryState, tick: Tick) => Effect.Effect<HeldOutcome | null>
+  /** After `observe`, before the wait of a Retry; not null = a route that is open takes the request now. */
+  readonly leave: (state: RecoveryState, tick: Tick) => Effect.Effect<HeldOutcome | null>
   /** As soon as the provider has taken the call (headers or the first event): a probe need not wait for the reply's end. */
   readonly accepted: (state: RecoveryState, tick: Tick) => Effect.Effect<void>
   /** After an attempt or a wait; `state` is the one before the transition. */
@@ -48,14 +50,20 @@ export const makeRouteDoor = (
       })
     )
 
+  const drive = Effect.fnUntraced(function* <A>(
+    questions: Generator<Knock, A, Admission>,
+    tick: Tick
+  ): Effect.fn.Return<A> {
+    let step = questions.next()
+    while (step.done !== true) step = questions.next(yield* knock(step.value.route, step.value.asker, tick))
+    return step.value
+  })
+
   const admit = Effect.fnUntraced(function* (
     state: RecoveryState,
     tick: Tick
   ): Effect.fn.Return<HeldOutcome | null> {
-    const questions = askDoors(policy, state, visit, endOf(state), tick.now)
-    let step = questions.next()
-    while (step.done !== true) step = questions.next(yield* knock(step.value.route, step.value.asker, tick))
-    const answer = step.value
+    const answer = yield* drive(askDoors(policy, state, visit, endOf(state), tick.now), tick)
     if (answer._tag === "Kept") return answer.outcome
     attempt = { route: state.route, ticket: answer.ticket, accepted: false }
     return null
@@ -63,6 +71,7 @@ export const makeRouteDoor = (
 
   return {
     admit,
+    leave: (state, tick) => Effect.suspend(() => drive(askToLeave(policy, state, visit, tick.now), tick)),
     accepted: (_state, tick) =>
       Effect.suspend(() => {
         if (attempt === null || attempt.accepted) return Effect.void

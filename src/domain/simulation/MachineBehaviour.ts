@@ -3,11 +3,11 @@
  * plays the interpreter's part in virtual time; it decides nothing.
  */
 import type { Outcome } from "../Outcome.ts"
-import { delayOf } from "../RecoveryAction.ts"
+import { delayOf, type RecoveryAction } from "../RecoveryAction.ts"
 import { transition } from "../RecoveryMachine.ts"
 import { forBackground, type RecoveryPolicy } from "../RecoveryPolicy.ts"
 import * as RecoveryState from "../RecoveryState.ts"
-import { afterOutcome, askDoors, firstVisit, signalOf, type DoorAnswer, type Visit } from "../RouteChoice.ts"
+import { afterOutcome, askDoors, askToLeave, firstVisit, signalOf, type Knock, type Visit } from "../RouteChoice.ts"
 import { admit, initial, observe, type Admission, type Asker, type RouteHealth, type RouteHealthConfig } from "../RouteHealth.ts"
 import type { Tick } from "../Tick.ts"
 import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
@@ -79,8 +79,13 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     return next.admission
   }
 
-  const visitDoors = (config: RouteHealthConfig, call: Call, tick: Tick): DoorAnswer => {
-    const questions = askDoors(call.policy, call.state, call.visit, RecoveryState.endOf(call.state), tick.now)
+  /** Drives the questions of a request at the doors to their answer. */
+  const drive = <A>(
+    config: RouteHealthConfig,
+    call: Call,
+    tick: Tick,
+    questions: Generator<Knock, A, Admission>
+  ): A => {
     let step = questions.next()
     while (step.done !== true) step = questions.next(knock(config, call, step.value.route, tick, step.value.asker))
     return step.value
@@ -96,6 +101,14 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     remember(call.process, route, health, observe(config, health, signal, tick))
     call.reported = true
     call.ticket = null
+  }
+
+  /** One step of the machine. */
+  const step = (call: Call, outcome: Outcome, tick: Tick): RecoveryAction => {
+    const next = transition(call.policy, call.state, outcome, tick)
+    call.visit = afterOutcome(call.visit, call.state.route, outcome)
+    call.state = next.state
+    return next.action
   }
 
   const drop = (request: number): number => {
@@ -128,17 +141,16 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
       if (config === null) return send
       for (let visit = 0; visit < maxVisits; visit++) {
         const tick = tickAt(now, null)
-        const answer = visitDoors(config, call, tick)
+        const { policy: own, state, visit: soFar } = call
+        const answer = drive(config, call, tick, askDoors(own, state, soFar, RecoveryState.endOf(state), now))
         if (answer._tag === "Through") {
           call.ticket = answer.ticket
           call.reported = false
           return send
         }
-        const next = transition(call.policy, call.state, answer.outcome, tick)
-        call.visit = afterOutcome(call.visit, call.state.route, answer.outcome)
-        call.state = next.state
-        if (next.action._tag === "Fail") return drop(request)
-        const delay = delayOf(next.action)
+        const next = step(call, answer.outcome, tick)
+        if (next._tag === "Fail") return drop(request)
+        const delay = delayOf(next)
         if (delay > 0) return now + delay
       }
       return drop(request)
@@ -153,11 +165,16 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
       const outcome = faultOf(status, hintMillis)
       const tick = tickAt(now, backoffAt(call.policy, call.state.transients))
       const { route } = call.state
-      const next = transition(call.policy, call.state, outcome, tick)
-      call.visit = afterOutcome(call.visit, route, outcome)
-      call.state = next.state
+      const next = step(call, outcome, tick)
       tell(call, route, outcome, tick)
-      return next.action._tag === "Fail" ? drop(request) : delayOf(next.action)
+      if (next._tag === "Fail") return drop(request)
+      const config = call.policy.routeHealth
+      if (config === null || next._tag !== "Retry") return delayOf(next)
+      const look = tickAt(now, null)
+      const leaves = drive(config, call, look, askToLeave(call.policy, call.state, call.visit, now))
+      if (leaves === null) return delayOf(next)
+      const away = step(call, leaves, look)
+      return away._tag === "Fail" ? drop(request) : delayOf(away)
     },
     ended: (request, completed, now) => {
       const call = callOf(request)
