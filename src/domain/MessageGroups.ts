@@ -12,7 +12,13 @@ export const groupsOf = (messages: ReadonlyArray<Message>): ReadonlyArray<Messag
   for (const message of messages) {
     const last = groups.at(-1)
     const first = last?.[0]
-    if (message.role === "tool" && last !== undefined && first !== undefined && isAssistant(first) && (first.tool_calls?.length ?? 0) > 0)
+    if (
+      message.role === "tool" &&
+      last !== undefined &&
+      first !== undefined &&
+      isAssistant(first) &&
+      (first.tool_calls?.length ?? 0) > 0
+    )
       last.push(message)
     else groups.push([message])
   }

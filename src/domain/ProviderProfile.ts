@@ -69,9 +69,10 @@ export type ProviderProfile = typeof ProviderProfile.Type
 
 /** A profile from the parts that differ from plain OpenAI compatibility. */
 export const makeProfile = (
-  parts: Pick<ProviderProfile, "name"> & Partial<Omit<ProviderProfile, "name" | "capabilities">> & {
-    readonly capabilities?: Partial<ProviderProfile["capabilities"]>
-  }
+  parts: Pick<ProviderProfile, "name"> &
+    Partial<Omit<ProviderProfile, "name" | "capabilities">> & {
+      readonly capabilities?: Partial<ProviderProfile["capabilities"]>
+    }
 ): ProviderProfile => ({
   baseUrls: [],
   codeAt: [],

@@ -94,10 +94,10 @@ export const TooLongReason = Schema.Literals(["StillTooLong", "NothingToCompact"
 export type TooLongReason = typeof TooLongReason.Type
 
 /** The input is too long and compaction could not help. `cause` is the overflow, or the failure of the summary. */
-export class PromptTooLongRetryError extends Schema.TaggedError<PromptTooLongRetryError>()(
-  "PromptTooLongRetryError",
-  { ...fields, reason: TooLongReason }
-) {
+export class PromptTooLongRetryError extends Schema.TaggedError<PromptTooLongRetryError>()("PromptTooLongRetryError", {
+  ...fields,
+  reason: TooLongReason
+}) {
   override get message(): string {
     return `the input is too long and compaction did not help (${this.reason})`
   }

@@ -49,12 +49,7 @@ const onHeld = (
     : to(state, { _tag: "Retry", delayMillis, origin: "held", why: held.reason })
 }
 
-export const transition = (
-  policy: RecoveryPolicy,
-  before: RecoveryState,
-  outcome: Outcome,
-  tick: Tick
-): Transition => {
+export const transition = (policy: RecoveryPolicy, before: RecoveryState, outcome: Outcome, tick: Tick): Transition => {
   const state = account(before, outcome, tick)
   switch (outcome._tag) {
     case "Completed":
@@ -71,12 +66,7 @@ export const transition = (
 
 type Recoverable = Exclude<Outcome, { readonly _tag: "Completed" | "Refused" | "DeadlineHit" | "BudgetRefused" }>
 
-const beforeDeadline = (
-  policy: RecoveryPolicy,
-  state: RecoveryState,
-  outcome: Recoverable,
-  tick: Tick
-): Transition => {
+const beforeDeadline = (policy: RecoveryPolicy, state: RecoveryState, outcome: Recoverable, tick: Tick): Transition => {
   switch (outcome._tag) {
     case "Truncated":
       return onTruncated(policy, state, outcome, tick)

@@ -68,7 +68,12 @@ export const Route = Schema.Struct({
 export type Route = typeof Route.Type
 export type RouteInput = Pick<Route, "model"> & Partial<Omit<Route, "model">>
 
-const Backoff = Schema.Struct({ base: Millis, factor: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1)), cap: Millis, jitter: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 })) })
+const Backoff = Schema.Struct({
+  base: Millis,
+  factor: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1)),
+  cap: Millis,
+  jitter: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))
+})
 
 const FallbackAfter = Schema.Struct({
   overload: Schema.optionalKey(Positive),
@@ -248,9 +253,10 @@ const bad = (field: string, reason: string): ConfigurationError => new Configura
 
 const toMillis = (field: string, input: Duration.Input): number => {
   const duration = Duration.fromInput(input)
-  if (Option.isNone(duration)) throw bad(field, "is not a duration such as \"30 seconds\" or a number of milliseconds")
+  if (Option.isNone(duration)) throw bad(field, 'is not a duration such as "30 seconds" or a number of milliseconds')
   const millis = Duration.toMillis(duration.value)
-  if (!(Number.isFinite(millis) && millis > 0)) throw bad(field, "must be longer than 0 and finite; null switches it off")
+  if (!(Number.isFinite(millis) && millis > 0))
+    throw bad(field, "must be longer than 0 and finite; null switches it off")
   return millis
 }
 
@@ -302,19 +308,29 @@ const resolve = (input: RecoveryPolicyInput): Resolved => {
   if (input.routeHealth !== undefined && input.routeHealth !== null)
     given["routeHealth"] = { ...RouteHealthConfig.defaults, ...input.routeHealth }
   const decoded = decode(given)
-  if (Result.isFailure(decoded)) throw bad(fieldOf(decoded.failure.message), decoded.failure.message.split("\n")[0] ?? "is not valid")
+  if (Result.isFailure(decoded))
+    throw bad(fieldOf(decoded.failure.message), decoded.failure.message.split("\n")[0] ?? "is not valid")
   return crossCheck(decoded.success)
 }
 
 const crossCheck = (policy: Resolved): Resolved => {
   const [primary, ...fallbacks] = policy.routes
   if (policy.initialMaxTokens > policy.escalatedMaxTokens)
-    throw bad("initialMaxTokens", `(${policy.initialMaxTokens}) is larger than escalatedMaxTokens (${policy.escalatedMaxTokens})`)
+    throw bad(
+      "initialMaxTokens",
+      `(${policy.initialMaxTokens}) is larger than escalatedMaxTokens (${policy.escalatedMaxTokens})`
+    )
   // A fallback's smaller limit only clamps; the primary's is a mistake in the configuration.
   if (primary.outputLimit !== null && policy.raise !== "never" && policy.escalatedMaxTokens > primary.outputLimit)
-    throw bad("escalatedMaxTokens", `(${policy.escalatedMaxTokens}) is larger than what ${primary.model} can write (${primary.outputLimit})`)
+    throw bad(
+      "escalatedMaxTokens",
+      `(${policy.escalatedMaxTokens}) is larger than what ${primary.model} can write (${primary.outputLimit})`
+    )
   if (primary.outputLimit !== null && policy.initialMaxTokens > primary.outputLimit)
-    throw bad("initialMaxTokens", `(${policy.initialMaxTokens}) is larger than what ${primary.model} can write (${primary.outputLimit})`)
+    throw bad(
+      "initialMaxTokens",
+      `(${policy.initialMaxTokens}) is larger than what ${primary.model} can write (${primary.outputLimit})`
+    )
   for (const [index, route] of fallbacks.entries())
     if (policy.routes.slice(0, index + 1).some((other) => other.model === route.model && other.client === route.client))
       throw bad(`routes[${index + 1}]`, `is the same route as an earlier one (${route.model})`)
@@ -333,6 +349,8 @@ export class RecoveryPolicy extends Schema.Class<RecoveryPolicy>("holdfast/Recov
   static readonly unattended = unattended
   static readonly background = background
 
+  // Decoding goes through here too: what has been resolved resolves to itself.
+  // @effect-diagnostics-next-line overriddenSchemaConstructor:off
   constructor(input: RecoveryPolicyInput) {
     super(resolve(input))
   }

@@ -23,8 +23,7 @@ export type HintValue =
 
 const invalid: HintValue = { _tag: "Invalid" }
 const delay = (millis: number): HintValue => (Number.isFinite(millis) ? { _tag: "Delay", millis } : invalid)
-const at = (epochMillis: number | null): HintValue =>
-  epochMillis === null ? invalid : { _tag: "At", epochMillis }
+const at = (epochMillis: number | null): HintValue => (epochMillis === null ? invalid : { _tag: "At", epochMillis })
 
 /** Trims the optional white space of HTTP: blanks and tabs, nothing else. */
 const trim = (value: string): string => value.replace(/^[ \t]+|[ \t]+$/g, "")
@@ -97,7 +96,8 @@ export const parseRetryAfter = (raw: string): HintValue => {
   return seconds === null ? at(httpDate(value)) : delay(seconds * 1000)
 }
 
-const duration = /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?$/
+const duration =
+  /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?$/
 
 /** A span with units, such as 6m0s, 2m59.56s, 12ms or 1h2m3s; null otherwise. */
 const spanOf = (value: string): number | null => {
@@ -105,7 +105,11 @@ const spanOf = (value: string): number | null => {
   if (value === "" || found === null) return null
   const [days, hours, minutes, seconds, millis] = found.slice(1).map((part) => (part === undefined ? 0 : Number(part)))
   return (
-    (days ?? 0) * 86_400_000 + (hours ?? 0) * 3_600_000 + (minutes ?? 0) * 60_000 + (seconds ?? 0) * 1000 + (millis ?? 0)
+    (days ?? 0) * 86_400_000 +
+    (hours ?? 0) * 3_600_000 +
+    (minutes ?? 0) * 60_000 +
+    (seconds ?? 0) * 1000 +
+    (millis ?? 0)
   )
 }
 

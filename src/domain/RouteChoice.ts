@@ -75,8 +75,7 @@ const wantsAway = (policy: RecoveryPolicy, state: RecoveryState, visit: Visit): 
 
 type Passing = Extract<Admission, { readonly _tag: "Go" | "Probe" }>
 
-const isPassing = (admission: Admission): admission is Passing =>
-  admission._tag === "Go" || admission._tag === "Probe"
+const isPassing = (admission: Admission): admission is Passing => admission._tag === "Go" || admission._tag === "Probe"
 
 /** A question at the door of one route. */
 export interface Knock {
@@ -110,7 +109,8 @@ const firstOpen = (doors: Doors): number | null => {
 /** Looks at the doors of all routes but the present one. */
 function* lookAround(policy: RecoveryPolicy, current: number, asker: Asker): Generator<Knock, Doors, Admission> {
   const doors: Array<Admission | null> = []
-  for (const route of policy.routes.keys()) doors.push(route === current ? null : yield { route, asker: lookerOf(asker) })
+  for (const route of policy.routes.keys())
+    doors.push(route === current ? null : yield { route, asker: lookerOf(asker) })
   return doors
 }
 
@@ -148,7 +148,9 @@ export function* askDoors(
       if (reason === "breaker") return kept(earliestOf(doors, untilMillis), reason, null)
       // A ramp holds only while another route takes the call.
       const again: Admission = yield { route: current, asker: { ...asker, insists: true } }
-      return isPassing(again) ? through(again) : kept(again._tag === "Held" ? again.untilMillis : now, reasonOf(again), null)
+      return isPassing(again)
+        ? through(again)
+        : kept(again._tag === "Held" ? again.untilMillis : now, reasonOf(again), null)
     }
   }
 }

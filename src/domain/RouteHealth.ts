@@ -235,8 +235,7 @@ export const admit = (
     const admission: Admission = { _tag: "Probe", ticket }
     return { admission, health: asker.looks ? health : { ...health, tickets: ticket + 1, probe: { ticket, at: now } } }
   }
-  if (!asker.insists && tick.spread > rampShare(config, health, now))
-    return { admission: held(now, "ramp"), health }
+  if (!asker.insists && tick.spread > rampShare(config, health, now)) return { admission: held(now, "ramp"), health }
   return asker.retry && !asker.deferred ? spend(config, health, tick, asker) : { admission: go, health }
 }
 
@@ -263,7 +262,12 @@ const counted = (config: RouteHealthConfig, health: RouteHealth, now: number, fa
   }
 }
 
-const onAccepted = (config: RouteHealthConfig, before: RouteHealth, ticket: number | null, now: number): RouteHealth => {
+const onAccepted = (
+  config: RouteHealthConfig,
+  before: RouteHealth,
+  ticket: number | null,
+  now: number
+): RouteHealth => {
   const health: RouteHealth = {
     ...before,
     ...counted(config, before, now, 0),
@@ -271,8 +275,7 @@ const onAccepted = (config: RouteHealthConfig, before: RouteHealth, ticket: numb
     tokensAt: now
   }
   // A probe proves the route when it is accepted, not when it ends: replies take long.
-  if (isProbe(health, ticket))
-    return { ...health, breaker: "ramp", until: now + config.ramp, probe: null }
+  if (isProbe(health, ticket)) return { ...health, breaker: "ramp", until: now + config.ramp, probe: null }
   return health.breaker === "ramp" && now >= health.until ? { ...health, breaker: "closed" } : health
 }
 
@@ -295,18 +298,12 @@ const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth 
   probe: null
 })
 
-const onFailed = (
-  config: RouteHealthConfig,
-  before: RouteHealth,
-  ticket: number | null,
-  tick: Tick
-): RouteHealth => {
+const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number | null, tick: Tick): RouteHealth => {
   const health: RouteHealth = { ...before, ...counted(config, before, tick.now, 1) }
   if (isProbe(health, ticket))
     return opened(health, Math.min(paced(config, health.busy, config.coolDownMax), health.coolDown * 2), tick)
   const isBad =
-    health.failures >= config.minFailures &&
-    health.failures >= config.failureShare * (health.failures + health.accepts)
+    health.failures >= config.minFailures && health.failures >= config.failureShare * (health.failures + health.accepts)
   return health.breaker !== "open" && isBad ? onBreak(config, health, tick) : health
 }
 

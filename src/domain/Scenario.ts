@@ -257,9 +257,7 @@ export const expandSteps = (steps: ReadonlyArray<ProviderStep>): ReadonlyArray<P
 /** Items of a stream, repeats spelled out. */
 export const expandSse = (items: ReadonlyArray<SseData>): ReadonlyArray<SseData> =>
   items.flatMap((item) =>
-    item.seq === undefined
-      ? [item]
-      : Array.from({ length: item.repeat ?? 1 }, () => expandSse(item.seq ?? [])).flat()
+    item.seq === undefined ? [item] : Array.from({ length: item.repeat ?? 1 }, () => expandSse(item.seq ?? [])).flat()
   )
 
 /** Answers of a provider, one queue per role. */
@@ -279,7 +277,9 @@ export const makeStepQueue = (steps: ReadonlyArray<ProviderStep>): StepQueue => 
 const fill = (value: unknown, number: number): unknown => {
   if (typeof value === "string") return value.replaceAll("{i}", String(number))
   if (Array.isArray(value)) return value.map((entry) => fill(entry, number))
-  return isObject(value) ? Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, fill(entry, number)])) : value
+  return isObject(value)
+    ? Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, fill(entry, number)]))
+    : value
 }
 
 /** The body of the n-th generated answer, in the wire of the adapter. */

@@ -4,7 +4,13 @@
  */
 import * as Redacted from "effect/Redacted"
 import { ConfigurationError } from "./ConfigurationError.ts"
-import { presets, RecoveryPolicy, type PresetName, type RecoveryPolicyInput, type RouteInput } from "./RecoveryPolicy.ts"
+import {
+  presets,
+  RecoveryPolicy,
+  type PresetName,
+  type RecoveryPolicyInput,
+  type RouteInput
+} from "./RecoveryPolicy.ts"
 
 export type Variables = Readonly<Record<string, string | undefined>>
 
@@ -121,7 +127,12 @@ export const resolveSettings = (variables: Variables, preset: PresetName = "stri
   const contextWindow = wholeNumber(variables, "HOLDFAST_CONTEXT_WINDOW")
   const limits = { outputLimit, contextWindow }
   const routes: ReadonlyArray<RouteInput> =
-    fallback === "none" ? [{ model, ...limits }] : [{ model, ...limits }, { model: fallback, ...limits }]
+    fallback === "none"
+      ? [{ model, ...limits }]
+      : [
+          { model, ...limits },
+          { model: fallback, ...limits }
+        ]
   const name = presetOf(variables, preset)
   const input: RecoveryPolicyInput = { ...presets[name], ...overridesOf(variables), routes }
   try {

@@ -53,7 +53,9 @@ export const local = (messages: ReadonlyArray<Message>, tools: ReadonlyArray<Too
     if (message === undefined || !isAssistant(message)) continue
     const usage = message.usage
     if (usage === undefined || usage.promptTokens === null || usage.completionTokens === null) continue
-    return messages.slice(index + 1).reduce((sum, later) => sum + ofMessage(later), usage.promptTokens + usage.completionTokens)
+    return messages
+      .slice(index + 1)
+      .reduce((sum, later) => sum + ofMessage(later), usage.promptTokens + usage.completionTokens)
   }
   return messages.reduce((sum, message) => sum + ofMessage(message), ofTools(tools))
 }

@@ -30,8 +30,7 @@ export interface Verdict {
 
 type Json = Readonly<Record<string, unknown>>
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
+const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** The value at a place of a body; undefined when there is none. */
 export const valueAt = (body: unknown, pointer: Pointer): unknown => {
@@ -129,7 +128,14 @@ const codeOf = (profile: ProviderProfile, body: unknown): string | null => {
   return first === undefined ? null : String(first)
 }
 
-const messagePlaces: ReadonlyArray<Pointer> = ["/error/message", "/error/error/message", "/message", "/error", "/detail", "/detail/message"]
+const messagePlaces: ReadonlyArray<Pointer> = [
+  "/error/message",
+  "/error/error/message",
+  "/message",
+  "/error",
+  "/detail",
+  "/detail/message"
+]
 
 const messageOf = (body: unknown): string | null => {
   for (const place of messagePlaces) {
@@ -195,7 +201,8 @@ export const inBandFault = (profile: ProviderProfile, answer: Answer): Verdict |
   const body = unwrap(answer.body)
   if (!isObject(body)) return null
   const inBand: Answer = { ...answer, status: inBandStatus }
-  if ((isObject(body["error"]) || typeof body["error"] === "string") && body["error"] !== "") return verdictOf(profile, inBand, body)
+  if ((isObject(body["error"]) || typeof body["error"] === "string") && body["error"] !== "")
+    return verdictOf(profile, inBand, body)
   if (body["object"] === "error" || body["type"] === "error") return verdictOf(profile, inBand, body)
   const choices = body["choices"]
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined

@@ -43,7 +43,10 @@ export const rowsOf = (policy: RecoveryPolicy): ReadonlyArray<Row> => [
     value: `${delaysOf(policy, 10).map(span).join(", ")} (each +0..${policy.backoff.jitter * 100} %)`
   },
   { field: "longest backoff in all", value: span(worstCaseWait(policy)) },
-  { field: "deadline", value: policy.deadline === null ? "none" : `${span(policy.deadline)} per ${policy.deadlinePer}` },
+  {
+    field: "deadline",
+    value: policy.deadline === null ? "none" : `${span(policy.deadline)} per ${policy.deadlinePer}`
+  },
   { field: "hardCap", value: span(policy.hardCap) },
   { field: "resetCap", value: span(policy.resetCap) },
   { field: "attemptTimeout", value: span(policy.attemptTimeout) },
@@ -53,7 +56,10 @@ export const rowsOf = (policy: RecoveryPolicy): ReadonlyArray<Row> => [
   { field: "heartbeat", value: span(policy.heartbeat) },
   {
     field: "fallbackAfter",
-    value: Object.entries(policy.fallbackAfter).map(([name, count]) => `${name} ${count}`).join(", ") || "never"
+    value:
+      Object.entries(policy.fallbackAfter)
+        .map(([name, count]) => `${name} ${count}`)
+        .join(", ") || "never"
   },
   { field: "fallbackScope", value: policy.fallbackScope },
   { field: "routeHealth", value: policy.routeHealth === null ? "off" : "on" },

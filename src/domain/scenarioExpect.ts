@@ -5,8 +5,7 @@
 
 type Json = Readonly<Record<string, unknown>>
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
+const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
@@ -22,7 +21,9 @@ const isSame = (left: unknown, right: unknown): boolean => {
   if (isObject(left)) {
     if (!isObject(right)) return false
     const keys = Object.keys(left)
-    return keys.length === Object.keys(right).length && keys.every((key) => key in right && isSame(left[key], right[key]))
+    return (
+      keys.length === Object.keys(right).length && keys.every((key) => key in right && isSame(left[key], right[key]))
+    )
   }
   return Object.is(left, right)
 }
@@ -37,7 +38,9 @@ const parsed = (value: unknown): unknown => {
 }
 
 const plainText = (content: unknown): unknown =>
-  Array.isArray(content) ? content.map((part) => (isObject(part) && typeof part["text"] === "string" ? part["text"] : "")).join("") : content
+  Array.isArray(content)
+    ? content.map((part) => (isObject(part) && typeof part["text"] === "string" ? part["text"] : "")).join("")
+    : content
 
 const isMatcher = (value: unknown): value is Json =>
   isObject(value) && Object.keys(value).some((key) => key.startsWith("$"))
@@ -76,7 +79,8 @@ const matcherDifferences = (want: Json, have: unknown, path: string): ReadonlyAr
   const bad: Array<string> = []
   const text = typeof have === "string" ? have : have === undefined || have === null ? "" : JSON.stringify(have)
   if (want["$any"] === true && (have === undefined || have === null || have === "")) bad.push(`${path} is missing`)
-  if (typeof want["$has"] === "string" && !text.includes(want["$has"])) bad.push(`${path} lacks ${show(want["$has"])}: ${show(have)}`)
+  if (typeof want["$has"] === "string" && !text.includes(want["$has"]))
+    bad.push(`${path} lacks ${show(want["$has"])}: ${show(have)}`)
   if (typeof want["$min"] === "number" && !(typeof have === "number" && have >= want["$min"] - 1e-9))
     bad.push(`${path} is ${show(have)}, wanted at least ${want["$min"]}`)
   if (typeof want["$max"] === "number" && !(typeof have === "number" && have <= want["$max"] + 1e-9))
@@ -106,7 +110,9 @@ const pairingFault = (messages: ReadonlyArray<unknown>): string | null => {
     open =
       message["role"] === "assistant"
         ? [
-            ...listOf(message["tool_calls"]).filter(isObject).map((call) => call["id"]),
+            ...listOf(message["tool_calls"])
+              .filter(isObject)
+              .map((call) => call["id"]),
             ...parts.filter((part) => part["type"] === "tool_use").map((part) => part["id"])
           ]
         : []
@@ -120,7 +126,10 @@ const markersOf = (body: unknown): ReadonlyArray<number> => {
   const places = [
     ...listOf(body["tools"]),
     ...listOf(body["system"]),
-    ...listOf(body["messages"]).flatMap((message) => [message, ...(isObject(message) ? listOf(message["content"]) : [])])
+    ...listOf(body["messages"]).flatMap((message) => [
+      message,
+      ...(isObject(message) ? listOf(message["content"]) : [])
+    ])
   ]
   return places.flatMap((place) => {
     const marker = isObject(place) ? place["cache_control"] : undefined
@@ -176,8 +185,12 @@ const requestDifferences = (want: unknown, have: Json | undefined, at: number): 
   const systems = messages.filter((message) => isObject(message) && message["role"] === "system").length
   return [
     ...differences(rest, have, path),
-    ...listOf(bodyHas).filter((part) => !isIn(part)).map((part) => `${path} lacks ${show(part)}`),
-    ...listOf(bodyLacks).filter(isIn).map((part) => `${path} has ${show(part)}`),
+    ...listOf(bodyHas)
+      .filter((part) => !isIn(part))
+      .map((part) => `${path} lacks ${show(part)}`),
+    ...listOf(bodyLacks)
+      .filter(isIn)
+      .map((part) => `${path} has ${show(part)}`),
     ...(firstMessage === undefined ? [] : differences(firstMessage, messages[0], `${path}.firstMessage`)),
     ...(lastMessage === undefined ? [] : differences(lastMessage, messages.at(-1), `${path}.lastMessage`)),
     ...(systemCount === undefined ? [] : differences(systemCount, systems, `${path}.systemCount`)),
@@ -202,7 +215,9 @@ const heartbeatDifferences = (want: unknown, line: Line): ReadonlyArray<string> 
   if (!isObject(want)) return []
   const beats = listOf(line.line["heartbeatsAtMs"]).filter((at) => typeof at === "number")
   const maxGap = typeof want["maxGapMs"] === "number" ? want["maxGapMs"] : Infinity
-  const missing = listOf(want["atLeast"]).filter((at) => !beats.some((beat) => holds(at, beat) || (typeof at === "number" && Math.abs(beat - at) <= 1)))
+  const missing = listOf(want["atLeast"]).filter(
+    (at) => !beats.some((beat) => holds(at, beat) || (typeof at === "number" && Math.abs(beat - at) <= 1))
+  )
   const end = typeof line.line["elapsedMs"] === "number" ? line.line["elapsedMs"] : 0
   const sent = line.all.map((request) => (typeof request["atMs"] === "number" ? request["atMs"] : 0))
   const marks = [0, ...sent, ...beats, end].sort((a, b) => a - b)
@@ -234,7 +249,10 @@ const cacheDifferences = (want: unknown, line: Line): ReadonlyArray<string> => {
             ? [`${path} has other life times than the first`]
             : []),
           ...(want["samePrefixAcrossRequests"] === true &&
-          !(isSame(bodyAt(request, "tools"), bodyAt(first, "tools")) && isSame(bodyAt(request, "system"), bodyAt(first, "system")))
+          !(
+            isSame(bodyAt(request, "tools"), bodyAt(first, "tools")) &&
+            isSame(bodyAt(request, "system"), bodyAt(first, "system"))
+          )
             ? [`${path} has another prefix than the first`]
             : [])
         ]
@@ -276,23 +294,42 @@ const rules: Readonly<Record<string, Rule>> = {
     ...listOf(want).flatMap((request, at) => requestDifferences(request, line.main[at], at))
   ],
   requestCount: (want, line) => differences(want, line.main.length, "number of main requests"),
-  requestModels: (want, line) => differences(want, line.main.map((request) => request["model"]), "models"),
-  requestAtMs: (want, line) => differences(want, [...timesOf(line)].sort((a, b) => a - b), "requestAtMs"),
+  requestModels: (want, line) =>
+    differences(
+      want,
+      line.main.map((request) => request["model"]),
+      "models"
+    ),
+  requestAtMs: (want, line) =>
+    differences(
+      want,
+      [...timesOf(line)].sort((a, b) => a - b),
+      "requestAtMs"
+    ),
   roleCounts: (want, line) =>
     countDifferences(want, (role) => line.all.filter((request) => roleOf(request) === role).length, "requests"),
   rolesInOrder: (want, line) => differences(want, line.all.map(roleOf), "roles"),
   sleepsMs: (want, line) =>
-    differences(want, listOf(line.line["sleepsMs"]).filter((sleep) => typeof sleep === "number" && sleep > 0), "sleepsMs"),
+    differences(
+      want,
+      listOf(line.line["sleepsMs"]).filter((sleep) => typeof sleep === "number" && sleep > 0),
+      "sleepsMs"
+    ),
   minGapMs: (want, line) =>
     timesOf(line).flatMap((at, index, times) =>
       index > 0 && typeof want === "number" && at - (times[index - 1] ?? at) < want - 1
-        ? [`request ${index + 1} comes ${at - (times[index - 1] ?? at)} ms after the one before, wanted at least ${want}`]
+        ? [
+            `request ${index + 1} comes ${at - (times[index - 1] ?? at)} ms after the one before, wanted at least ${want}`
+          ]
         : []
     ),
   gapsNonDecreasing: (_want, line) => {
     const times = timesOf(line)
     const gaps = times.slice(1).map((at, index) => at - (times[index] ?? at))
-    return said(gaps.every((gap, at) => at === 0 || gap >= (gaps[at - 1] ?? gap) - 1), `gaps between requests shrink: ${show(gaps)}`)
+    return said(
+      gaps.every((gap, at) => at === 0 || gap >= (gaps[at - 1] ?? gap) - 1),
+      `gaps between requests shrink: ${show(gaps)}`
+    )
   },
   elapsedMs: (want, line) => differences(want, line.line["elapsedMs"], "elapsedMs"),
   endsAtMs: (want, line) => {
@@ -316,7 +353,10 @@ const rules: Readonly<Record<string, Rule>> = {
     ),
   anyOf: (want, line) => {
     const tries = listOf(want).map((expect) => (isObject(expect) ? lineDifferences(expect, line) : []))
-    return said(tries.some((found) => found.length === 0), `none of the ways holds: ${tries.map((found) => found[0]).join(" | ")}`)
+    return said(
+      tries.some((found) => found.length === 0),
+      `none of the ways holds: ${tries.map((found) => found[0]).join(" | ")}`
+    )
   },
   history: (want, line) => differences(want, line.line["history"], "history"),
   historyUnchanged: (want, line) => differences(want, line.line["historyUnchanged"], "historyUnchanged"),
@@ -361,15 +401,25 @@ const rules: Readonly<Record<string, Rule>> = {
     }),
   sameMessagesAcrossRequests: (_want, line) =>
     line.main.flatMap((request, at) =>
-      said(isSame(messagesAt(request), messagesAt(line.main[0] ?? {})), `request ${at + 1} has other messages than the first`)
+      said(
+        isSame(messagesAt(request), messagesAt(line.main[0] ?? {})),
+        `request ${at + 1} has other messages than the first`
+      )
     ),
   sameToolsAcrossRequests: (_want, line) =>
     line.main.flatMap((request, at) =>
-      said(isSame(bodyAt(request, "tools"), bodyAt(line.main[0] ?? {}, "tools")), `request ${at + 1} has other tools than the first`)
+      said(
+        isSame(bodyAt(request, "tools"), bodyAt(line.main[0] ?? {}, "tools")),
+        `request ${at + 1} has other tools than the first`
+      )
     ),
   eventsInOrder: (want, line) => orderDifferences(want, line.events, "events"),
   eventCounts: (want, line) =>
-    countDifferences(want, (tag) => line.events.filter((event) => isObject(event) && event["_tag"] === tag).length, "events"),
+    countDifferences(
+      want,
+      (tag) => line.events.filter((event) => isObject(event) && event["_tag"] === tag).length,
+      "events"
+    ),
   noEvent: (want, line) =>
     listOf(want).flatMap((unwanted) => {
       const found = line.events.find((event) => holds(unwanted, event))
@@ -380,7 +430,8 @@ const rules: Readonly<Record<string, Rule>> = {
   resets: (want, line) =>
     differences(want, line.parts.filter((part) => part["_tag"] === "Reset").length, "number of resets"),
   heartbeats: heartbeatDifferences,
-  loopWarnings: (want, line) => differences(want, listOf(loopOf(line)["warnedAtCalls"]).length, "number of loop warnings"),
+  loopWarnings: (want, line) =>
+    differences(want, listOf(loopOf(line)["warnedAtCalls"]).length, "number of loop warnings"),
   warnsAtCall: (want, line) => differences(want, listOf(loopOf(line)["warnedAtCalls"])[0], "first loop warning"),
   breaksAtCall: (want, line) => differences(want, loopOf(line)["brokenAtCall"], "loop break"),
   detector: (want, line) => differences(want, loopOf(line)["detector"], "detector"),

@@ -124,4 +124,7 @@ export const make = (client: (typeof ModelClient)["Service"], options: Summarize
 
 /** Summaries by `options.model` through the ModelClient of the context. */
 export const layer = (options: SummarizerOptions): Layer.Layer<Summarizer, never, ModelClient> =>
-  Layer.effect(Summarizer, Effect.map(ModelClient, (client) => make(client, options)))
+  Layer.effect(
+    Summarizer,
+    Effect.map(ModelClient, (client) => make(client, options))
+  )

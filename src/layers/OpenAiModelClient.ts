@@ -23,15 +23,7 @@ import type { BudgetParam } from "../domain/RecoveryPolicy.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets } from "./answerHeaders.ts"
-import {
-  budgetParamOf,
-  partsOf,
-  readBody,
-  StreamAssembler,
-  toBody,
-  type Flaw,
-  type ReadContext
-} from "./openAiWire.ts"
+import { budgetParamOf, partsOf, readBody, StreamAssembler, toBody, type Flaw, type ReadContext } from "./openAiWire.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface OpenAiOptions {
@@ -169,7 +161,9 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
     )
 
   const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
-    Stream.unwrap(Effect.map(open(request), (source) => Stream.concat(Stream.succeed<ModelPart>({ _tag: "Life" }), source)))
+    Stream.unwrap(
+      Effect.map(open(request), (source) => Stream.concat(Stream.succeed<ModelPart>({ _tag: "Life" }), source))
+    )
 
   const open = Effect.fnUntraced(function* (
     request: WireRequest
@@ -232,7 +226,9 @@ const readEvents = (
       return awaitAborted(settled)
     })
   })
-  const emit = (parts: ReadonlyArray<ModelPart>): Effect.Effect<readonly [ModelPart, ...Array<ModelPart>], ModelError | Cause.Done> => {
+  const emit = (
+    parts: ReadonlyArray<ModelPart>
+  ): Effect.Effect<readonly [ModelPart, ...Array<ModelPart>], ModelError | Cause.Done> => {
     const { fault } = assembler
     if (fault !== null) isOver = true
     const [first, ...rest] = parts
@@ -249,7 +245,9 @@ const readEvents = (
     return Effect.flatMap(read, (result) => {
       if (result.done) {
         isOver = true
-        return assembler.done ? Cause.done() : emit([...assembler.feed(decoder.decode()), ...assembler.end()].filter(isNews))
+        return assembler.done
+          ? Cause.done()
+          : emit([...assembler.feed(decoder.decode()), ...assembler.end()].filter(isNews))
       }
       return emit(assembler.feed(decoder.decode(result.value, { stream: true })))
     })

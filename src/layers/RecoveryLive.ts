@@ -87,8 +87,7 @@ export const layer = (
           policy: resolved,
           requestId: nextId(),
           role: priority === "background" ? "background" : "main",
-          emit:
-            own === null ? listen : listen === null ? own : (event) => Effect.andThen(own(event), listen(event)),
+          emit: own === null ? listen : listen === null ? own : (event) => Effect.andThen(own(event), listen(event)),
           ledger: yield* BudgetLedger,
           health: null,
           turn: (yield* Turn) ?? makeTurn(),

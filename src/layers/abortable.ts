@@ -25,7 +25,12 @@ export const abortable = <A, E>(
 
 /** Waits for an aborted promise to settle, for a bounded time. */
 export const awaitAborted = (settled: Promise<unknown>): Effect.Effect<void> =>
-  Effect.promise(() => settled.then(() => undefined, () => undefined)).pipe(
+  Effect.promise(() =>
+    settled.then(
+      () => undefined,
+      () => undefined
+    )
+  ).pipe(
     Effect.timeoutOption(abandonAfter),
     Effect.flatMap((done) =>
       Option.isSome(done)

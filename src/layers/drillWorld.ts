@@ -111,7 +111,11 @@ export interface InProcess extends DrillProvider {
 /** An in-process fetch that answers in virtual time. */
 export const inProcess = (scenario: Scenario, time: VirtualClock): InProcess => {
   const book = makeBook(scenario)
-  const sse = (step: ProviderStep, signal: AbortSignal | null | undefined, close: () => void): ReadableStream<Uint8Array> => {
+  const sse = (
+    step: ProviderStep,
+    signal: AbortSignal | null | undefined,
+    close: () => void
+  ): ReadableStream<Uint8Array> => {
     const items = expandSse(step.sse ?? [])
     const encoder = new TextEncoder()
     let at = 0
@@ -254,7 +258,8 @@ export const loopback = async (scenario: Scenario): Promise<Loopback> => {
     response.flushHeaders()
     for (const item of expandSse(step.sse)) {
       if (response.destroyed) return
-      if (item.waitMs !== undefined) await Promise.race([pause(item.waitMs), new Promise((resolve) => response.once("close", resolve))])
+      if (item.waitMs !== undefined)
+        await Promise.race([pause(item.waitMs), new Promise((resolve) => response.once("close", resolve))])
       else response.write(sseText(item))
     }
     if (step.end === "reset") {

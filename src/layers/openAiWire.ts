@@ -15,8 +15,7 @@ import * as Usage from "../domain/Usage.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
+const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** Why an answer cannot be used. `code` says what is wrong with it; it is never a text of the provider. */
 export interface Flaw {
@@ -65,7 +64,8 @@ const countAt = (object: Json, key: string): number | null | Flaw => {
   return isCount(value) ? value : flaw("usage_not_a_count")
 }
 
-const isFlaw = (value: unknown): value is Flaw => isObject(value) && "kind" in value && "code" in value && "usage" in value
+const isFlaw = (value: unknown): value is Flaw =>
+  isObject(value) && "kind" in value && "code" in value && "usage" in value
 
 /** Usage as reported; absent counts are unknown. null when there is no usage object. */
 export const readUsage = (raw: unknown): Usage.Usage | null | Flaw => {
@@ -83,8 +83,13 @@ export const readUsage = (raw: unknown): Usage.Usage | null | Flaw => {
   ]
   const bad = counts.find(isFlaw)
   if (bad !== undefined) return bad
-  const [promptTokens = null, completionTokens = null, cachedTokens = null, cacheWriteTokens = null, reasoningTokens = null] =
-    counts.map((count) => (isFlaw(count) ? null : count))
+  const [
+    promptTokens = null,
+    completionTokens = null,
+    cachedTokens = null,
+    cacheWriteTokens = null,
+    reasoningTokens = null
+  ] = counts.map((count) => (isFlaw(count) ? null : count))
   return { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens }
 }
 
@@ -229,7 +234,9 @@ const readCompletion = (context: ReadContext, body: unknown): ModelReply | Flaw 
 
 /** The parts of a reply that came whole, in the order a stream would have brought them. */
 export const partsOf = (reply: ModelReply): ReadonlyArray<ModelPart> => [
-  ...(reply.reasoning === null || reply.reasoning === "" ? [] : [{ _tag: "Reasoning" as const, text: reply.reasoning }]),
+  ...(reply.reasoning === null || reply.reasoning === ""
+    ? []
+    : [{ _tag: "Reasoning" as const, text: reply.reasoning }]),
   ...(reply.text === null || reply.text === "" ? [] : [{ _tag: "Text" as const, text: reply.text }]),
   ...reply.toolCalls.map((call) => ({ _tag: "ToolCall" as const, call })),
   ...(Usage.isKnown(reply.usage) ? [{ _tag: "Usage" as const, usage: reply.usage }] : []),
@@ -330,7 +337,11 @@ export class StreamAssembler {
 
   private finish(): void {
     if (this.finishReason === null) {
-      this.fault = { kind: "interrupted", code: this.events === 0 ? "empty_stream" : "no_finish_reason", usage: this.usage }
+      this.fault = {
+        kind: "interrupted",
+        code: this.events === 0 ? "empty_stream" : "no_finish_reason",
+        usage: this.usage
+      }
       return
     }
     const calls: Array<ToolCall> = []

@@ -26,6 +26,8 @@ export interface ConversationOptions {
   readonly estimate: (typeof TokenEstimate)["Service"]
   readonly summarizer: (typeof Summarizer)["Service"]
   readonly transcript: (typeof Transcript)["Service"] | null
+  /** A truncated reply is a value: the truncation road is off. */
+  readonly passTruncated?: boolean
 }
 
 /** Share of a known window that a summary request may fill, and its input budget where the window is unknown. */
@@ -84,7 +86,13 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     shown: { readonly delivered: number; readonly unfinishable: boolean }
   ): Outcome => {
     if (error.kind === "prompt_too_long")
-      return { _tag: "PromptTooLong", status: error.status, code: error.code, suspected: false, delivered: shown.delivered }
+      return {
+        _tag: "PromptTooLong",
+        status: error.status,
+        code: error.code,
+        suspected: false,
+        delivered: shown.delivered
+      }
     const isSuspect =
       policy.suspectOverflow &&
       error.status !== null &&
@@ -123,7 +131,7 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       if (reply.refusal !== null) return { _tag: "Refused" }
       if (reply.finishReason === "window_full")
         return { _tag: "PromptTooLong", status: 200, code: "window_full", suspected: false, delivered: shown.delivered }
-      return isTruncated(reply, plan)
+      return options.passTruncated !== true && isTruncated(reply, plan)
         ? {
             _tag: "Truncated",
             textLength: reply.text?.length ?? 0,

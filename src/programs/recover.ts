@@ -177,7 +177,14 @@ export const recover = Effect.fnUntraced(function* (
 
   /** Admits, runs and settles one HTTP request of any role, and writes it into the trail. */
   const booked = <A extends ModelReply>(
-    request: { readonly role: Role; readonly attempt: number | null; readonly route: Route; readonly model: string; readonly maxOutputTokens: number; readonly promptTokens: number },
+    request: {
+      readonly role: Role
+      readonly attempt: number | null
+      readonly route: Route
+      readonly model: string
+      readonly maxOutputTokens: number
+      readonly promptTokens: number
+    },
     meter: Meter,
     call: Effect.Effect<A, ModelError | TimeUp>
   ): Effect.Effect<A, ModelError | TimeUp | BudgetExceeded> => {
@@ -206,10 +213,21 @@ export const recover = Effect.fnUntraced(function* (
           maxOutputTokens: request.maxOutputTokens,
           startedMs: sentAt - startedAt,
           durationMs: now() - sentAt,
-          status: Exit.isSuccess(exit) || meter.began ? 200 : error !== null && error._tag !== "TimeUp" ? error.status : null,
-          outcome: Exit.isSuccess(exit) ? "ok" : error === null ? "interrupted" : error._tag === "TimeUp" ? error.what : error.kind,
+          status:
+            Exit.isSuccess(exit) || meter.began ? 200 : error !== null && error._tag !== "TimeUp" ? error.status : null,
+          outcome: Exit.isSuccess(exit)
+            ? "ok"
+            : error === null
+              ? "interrupted"
+              : error._tag === "TimeUp"
+                ? error.what
+                : error.kind,
           code: error !== null && error._tag !== "TimeUp" ? error.code : null,
-          requestId: Exit.isSuccess(exit) ? exit.value.requestId : error !== null && error._tag !== "TimeUp" ? error.requestId : null,
+          requestId: Exit.isSuccess(exit)
+            ? exit.value.requestId
+            : error !== null && error._tag !== "TimeUp"
+              ? error.requestId
+              : null,
           waitMs: null,
           waitOrigin: null,
           usage: meter.usage,
@@ -218,7 +236,15 @@ export const recover = Effect.fnUntraced(function* (
         })
         return emit === null || !meter.began
           ? Effect.void
-          : emit({ _tag: "UsageSeen", requestId, role: request.role, attempt: request.attempt, usage: meter.usage, final: meter.final, costUsd })
+          : emit({
+              _tag: "UsageSeen",
+              requestId,
+              role: request.role,
+              attempt: request.attempt,
+              usage: meter.usage,
+              final: meter.final,
+              costUsd
+            })
       })
     const { ledger } = options
     if (ledger === null) return Effect.onExit(call, write)
@@ -281,10 +307,16 @@ export const recover = Effect.fnUntraced(function* (
     progress = makeProgress(now())
     pulse.lastAt = progress.sentAt
     const meter = makeMeter()
-    const beat =
-      emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: next.attempt })
+    const beat = emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: next.attempt })
     const running = booked(
-      { role: options.role, attempt: next.attempt, route, model: route.model, maxOutputTokens: next.maxOutputTokens, promptTokens: next.promptTokens },
+      {
+        role: options.role,
+        attempt: next.attempt,
+        route,
+        model: route.model,
+        maxOutputTokens: next.maxOutputTokens,
+        promptTokens: next.promptTokens
+      },
       meter,
       underTimers(driver.attempt(next, meter, progress), limits(), progress, now, pulse, beat)
     )
@@ -334,14 +366,17 @@ export const recover = Effect.fnUntraced(function* (
       },
       makeMeter(),
       call
-    ).pipe(Effect.catchIf((error): error is TimeUp => error instanceof TimeUp, () => Effect.never))
+    ).pipe(
+      Effect.catchIf(
+        (error): error is TimeUp => error instanceof TimeUp,
+        () => Effect.never
+      )
+    )
   }
 
   const compactOnce = Effect.fnUntraced(function* (): Effect.fn.Return<Outcome> {
     if (isOver() || plan === null) return { _tag: "DeadlineHit" }
-    const result = yield* Effect.result(
-      inTime(Effect.provideService(driver.compact(plan), Booking, bookSummary))
-    )
+    const result = yield* Effect.result(inTime(Effect.provideService(driver.compact(plan), Booking, bookSummary)))
     if (Result.isSuccess(result)) {
       if (emit !== null && result.success._tag === "Compacted")
         yield* emit({ _tag: "Compacted", requestId, before: result.success.before, after: result.success.after })
@@ -414,7 +449,12 @@ export const recover = Effect.fnUntraced(function* (
     const unsendable = driver.fault()
     if (unsendable !== null)
       return yield* Effect.fail<RequestFailure>(
-        makeModelError({ kind: "invalid_request", status: null, code: "unpaired_tool_calls", providerMessage: unsendable })
+        makeModelError({
+          kind: "invalid_request",
+          status: null,
+          code: "unpaired_tool_calls",
+          providerMessage: unsendable
+        })
       )
     let current = yield* attemptOnce()
     while (true) {
@@ -432,9 +472,7 @@ export const recover = Effect.fnUntraced(function* (
           if (reply === null) return yield* Effect.die(new Error("a completed attempt has no reply"))
           return yield* finish(reply)
         case "Fail":
-          return yield* Effect.fail(
-            failureOf({ action, state, tick, record, partial: driver.partial(), plan })
-          )
+          return yield* Effect.fail(failureOf({ action, state, tick, record, partial: driver.partial(), plan }))
         default: {
           const cut = outcome._tag === "Faulted" ? cutMode(policy, outcome) : "none"
           const dropped = yield* driver.prepare(action, cut)
@@ -445,8 +483,7 @@ export const recover = Effect.fnUntraced(function* (
           const delayMillis = delayOf(action)
           noteWait(action, delayMillis)
           if (delayMillis > 0) yield* wait(delayMillis, tick)
-          current =
-            action._tag === "Compact" ? { outcome: yield* compactOnce(), reply: null } : yield* attemptOnce()
+          current = action._tag === "Compact" ? { outcome: yield* compactOnce(), reply: null } : yield* attemptOnce()
         }
       }
     }

@@ -3,7 +3,16 @@ import * as Effect from "effect/Effect"
 import type { Outcome } from "../domain/Outcome.ts"
 import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../domain/RecoveryState.ts"
-import { afterOutcome, askDoors, askToLeave, firstVisit, signalOf, type HeldOutcome, type Knock, type Visit } from "../domain/RouteChoice.ts"
+import {
+  afterOutcome,
+  askDoors,
+  askToLeave,
+  firstVisit,
+  signalOf,
+  type HeldOutcome,
+  type Knock,
+  type Visit
+} from "../domain/RouteChoice.ts"
 import type { Admission, Asker, Signal } from "../domain/RouteHealth.ts"
 import type { Tick } from "../domain/Tick.ts"
 import type { HealthStoreShape, RouteKey } from "../services/HealthStore.ts"
@@ -59,10 +68,7 @@ export const makeRouteDoor = (
     return step.value
   })
 
-  const admit = Effect.fnUntraced(function* (
-    state: RecoveryState,
-    tick: Tick
-  ): Effect.fn.Return<HeldOutcome | null> {
+  const admit = Effect.fnUntraced(function* (state: RecoveryState, tick: Tick): Effect.fn.Return<HeldOutcome | null> {
     const answer = yield* drive(askDoors(policy, state, visit, endOf(state), tick.now), tick)
     if (answer._tag === "Kept") return answer.outcome
     attempt = { route: state.route, ticket: answer.ticket, accepted: false }

@@ -49,7 +49,12 @@ const noticeOf = (policy: RecoveryPolicy, event: RecoveryEvent): ReplyPart | nul
         : null
     case "Transitioned":
       return policy.notices && event.action._tag === "Compact"
-        ? { _tag: "Notice", about: "compacting", text: "the input is too long: shortening it", attempt: event.state.attempts }
+        ? {
+            _tag: "Notice",
+            about: "compacting",
+            text: "the input is too long: shortening it",
+            attempt: event.state.attempts
+          }
         : null
     default:
       return null
@@ -69,9 +74,7 @@ interface Shown {
 const isAnything = (shown: Shown): boolean => shown.text !== "" || shown.reasoning || shown.toolCalls
 
 export const stream = <R>(
-  setUp: (
-    listen: (event: RecoveryEvent) => Effect.Effect<void>
-  ) => Effect.Effect<CompleteOptions, RequestFailure, R>
+  setUp: (listen: (event: RecoveryEvent) => Effect.Effect<void>) => Effect.Effect<CompleteOptions, RequestFailure, R>
 ): Stream.Stream<ReplyPart, RequestFailure, R> =>
   Stream.callback<ReplyPart, RequestFailure, R>(
     (out) =>
@@ -84,9 +87,7 @@ export const stream = <R>(
 
 const run = Effect.fnUntraced(function* <R>(
   out: Out,
-  setUp: (
-    listen: (event: RecoveryEvent) => Effect.Effect<void>
-  ) => Effect.Effect<CompleteOptions, RequestFailure, R>
+  setUp: (listen: (event: RecoveryEvent) => Effect.Effect<void>) => Effect.Effect<CompleteOptions, RequestFailure, R>
 ): Effect.fn.Return<void, RequestFailure, R> {
   const clock = yield* Clock.Clock
   const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
@@ -161,7 +162,12 @@ const run = Effect.fnUntraced(function* <R>(
         news.push({ _tag: "TextDelta", text })
       }
       for (const part of parts) {
-        if (part._tag === "Text" || part._tag === "Reasoning" || part._tag === "ToolCall" || part._tag === "ToolCallDelta") {
+        if (
+          part._tag === "Text" ||
+          part._tag === "Reasoning" ||
+          part._tag === "ToolCall" ||
+          part._tag === "ToolCallDelta"
+        ) {
           progress.firstDeltaAt ??= at
           progress.lastDeltaAt = at
         }

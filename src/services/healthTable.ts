@@ -40,15 +40,19 @@ export const makeHealthTable = (options: HealthTableOptions = {}): HealthStoreSh
   /** The entry of a route, as the one used last. Invariant: a Map iterates in order of insertion, so the oldest is first. */
   const touch = (table: Table, key: RouteKey, config: RouteHealth.RouteHealthConfig | null, now: number): Entry => {
     const known = table.get(key)
-    const entry = known ?? { config: config ?? fallbackConfig, health: RouteHealth.initial(config ?? fallbackConfig, now) }
+    const entry = known ?? {
+      config: config ?? fallbackConfig,
+      health: RouteHealth.initial(config ?? fallbackConfig, now)
+    }
     if (config !== null) entry.config = config
     if (known !== undefined && table.size === 1) return known
     table.delete(key)
     table.set(key, entry)
-    if (table.size > maxRoutes) for (const oldest of table.keys()) {
-      table.delete(oldest)
-      break
-    }
+    if (table.size > maxRoutes)
+      for (const oldest of table.keys()) {
+        table.delete(oldest)
+        break
+      }
     return entry
   }
 

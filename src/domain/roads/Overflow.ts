@@ -8,17 +8,12 @@ import { fail, to, type Transition } from "../Transition.ts"
 const widerRoute = (policy: RecoveryPolicy, state: RecoveryState): number | null => {
   const window = routeAt(policy, state.route).contextWindow
   const index = policy.routes.findIndex(
-    (route, at) =>
-      at > state.route && (route.contextWindow === null || window === null || route.contextWindow > window)
+    (route, at) => at > state.route && (route.contextWindow === null || window === null || route.contextWindow > window)
   )
   return index === -1 ? null : index
 }
 
-export const onPromptTooLong = (
-  policy: RecoveryPolicy,
-  before: RecoveryState,
-  _outcome: PromptTooLong
-): Transition => {
+export const onPromptTooLong = (policy: RecoveryPolicy, before: RecoveryState, _outcome: PromptTooLong): Transition => {
   const overflows = before.overflows + 1
   const state: RecoveryState = { ...before, overflows, run: null }
   const limit = policy.fallbackAfter.overflow

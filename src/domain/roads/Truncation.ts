@@ -41,7 +41,12 @@ export const hasTimeToRaise = (
 /** The budget that is wanted after a raise, when the clamped one is larger than what was sent; null = no room. */
 const raisedBudget = (policy: RecoveryPolicy, state: RecoveryState, outcome: Truncated): number | null => {
   if (state.raised || policy.raise === "never") return null
-  const clamped = clampBudget(policy.escalatedMaxTokens, routeAt(policy, state.route), outcome.promptTokens, state.callerCap)
+  const clamped = clampBudget(
+    policy.escalatedMaxTokens,
+    routeAt(policy, state.route),
+    outcome.promptTokens,
+    state.callerCap
+  )
   return clamped > outcome.sentTokens ? policy.escalatedMaxTokens : null
 }
 

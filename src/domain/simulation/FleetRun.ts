@@ -118,7 +118,7 @@ export const makeRun = (options: FleetOptions): FleetRun => {
 
   const hasSlot = (route: number, now: number): boolean => {
     const slots = world.slots(route, now)
-    const lost = ((rejectionLoad(route, now) * scenario.rejectCost * options.meanServiceMillis) / 1000)
+    const lost = (rejectionLoad(route, now) * scenario.rejectCost * options.meanServiceMillis) / 1000
     return (inFlight[route] ?? 0) + 1 <= Math.max(capacityFloor * slots, slots - lost)
   }
 

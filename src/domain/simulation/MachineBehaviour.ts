@@ -8,7 +8,15 @@ import { transition } from "../RecoveryMachine.ts"
 import { forBackground, type RecoveryPolicy } from "../RecoveryPolicy.ts"
 import * as RecoveryState from "../RecoveryState.ts"
 import { afterOutcome, askDoors, askToLeave, firstVisit, signalOf, type Knock, type Visit } from "../RouteChoice.ts"
-import { admit, initial, observe, type Admission, type Asker, type RouteHealth, type RouteHealthConfig } from "../RouteHealth.ts"
+import {
+  admit,
+  initial,
+  observe,
+  type Admission,
+  type Asker,
+  type RouteHealth,
+  type RouteHealthConfig
+} from "../RouteHealth.ts"
 import type { Tick } from "../Tick.ts"
 import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
 import type { Random } from "./Random.ts"

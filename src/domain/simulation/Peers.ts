@@ -18,8 +18,10 @@ interface Peer {
 
 const halfToEight = (index: number): number => Math.min(8_000, 500 * 2 ** index)
 
-const upTo = (limitMillis: number) => (hintMillis: number): number | null =>
-  hintMillis <= limitMillis ? hintMillis : null
+const upTo =
+  (limitMillis: number) =>
+  (hintMillis: number): number | null =>
+    hintMillis <= limitMillis ? hintMillis : null
 
 const peers: Readonly<Record<PeerName, Peer>> = {
   openai: {

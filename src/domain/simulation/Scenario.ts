@@ -72,8 +72,10 @@ const outage = (now: number, lasts: number, ramp: number): number => {
 
 export const makeScenario = (name: ScenarioName, clients: number, slots: number): Scenario => {
   const perSecond = clients * requestsPerClient
-  const both = (primary: (now: number) => number, fallback: number): World["slots"] =>
-    (route, now) => (route === 0 ? primary(now) : fallback)
+  const both =
+    (primary: (now: number) => number, fallback: number): World["slots"] =>
+    (route, now) =>
+      route === 0 ? primary(now) : fallback
   const base = {
     name,
     horizonMillis: 600_000,
@@ -96,16 +98,19 @@ export const makeScenario = (name: ScenarioName, clients: number, slots: number)
     ...base,
     eventTo: start + 10_000,
     burst: { count: clients, atMillis: start, widthMillis: 500 },
-    world: world(both(() => plenty, 0), {
-      limiter: {
-        perSecond: 3 * perSecond,
-        burst: 3 * perSecond,
-        blockedFrom: start,
-        blockedTo: start + 10_000,
-        tellsWait,
-        rejectedCost
+    world: world(
+      both(() => plenty, 0),
+      {
+        limiter: {
+          perSecond: 3 * perSecond,
+          burst: 3 * perSecond,
+          blockedFrom: start,
+          blockedTo: start + 10_000,
+          tellsWait,
+          rejectedCost
+        }
       }
-    })
+    )
   })
   switch (name) {
     case "steady":

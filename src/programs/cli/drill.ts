@@ -61,7 +61,9 @@ export const drill = Command.make(
       if (input.json) return yield* Console.log(JSON.stringify(line))
       const isExact = line.results[0]?.["reply"] === tourReply
       yield* Console.log("One request meets a rate limit, three overloads, an input that is too long and a cut answer.")
-      yield* Console.log(`Real openai SDK, ${input.live ? "real time, a server on 127.0.0.1" : "virtual time, no network, no key"}.\n`)
+      yield* Console.log(
+        `Real openai SDK, ${input.live ? "real time, a server on 127.0.0.1" : "virtual time, no network, no key"}.\n`
+      )
       yield* Effect.forEach(timeline(line), (text) => Console.log(text), { discard: true })
       yield* Console.log(
         isExact
@@ -110,7 +112,6 @@ const checkAll = Effect.fnUntraced(function* (
         : `${pad(entry.id, width)}  ${pad(verdict === "unsupported" ? "not yet" : verdict, 7)}  ${why}`.trimEnd()
     )
   }
-  if (!json)
-    yield* Console.log(`\n${counts.pass} pass, ${counts.fail} fail, ${counts.unsupported} not yet supported`)
+  if (!json) yield* Console.log(`\n${counts.pass} pass, ${counts.fail} fail, ${counts.unsupported} not yet supported`)
   return counts.fail > 0 ? yield* exitWith(1) : undefined
 })

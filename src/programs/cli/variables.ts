@@ -22,6 +22,8 @@ export const settings = (
     Effect.try({
       try: () => resolveSettings({ ...found, ...flags }, preset),
       catch: (cause) =>
-        cause instanceof ConfigurationError ? cause : new ConfigurationError({ field: "configuration", reason: String(cause) })
+        cause instanceof ConfigurationError
+          ? cause
+          : new ConfigurationError({ field: "configuration", reason: String(cause) })
     })
   )

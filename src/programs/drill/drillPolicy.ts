@@ -49,7 +49,12 @@ export const changesOf = (config: ScenarioConfig): Omit<Partial<RecoveryPolicyIn
   ...present("onCut", config.onCut),
   ...(config.compaction === undefined
     ? {}
-    : { compaction: { mode: config.compaction.mode, ...present("keepRecentMessages", config.compaction.keepRecentMessages) } }),
+    : {
+        compaction: {
+          mode: config.compaction.mode,
+          ...present("keepRecentMessages", config.compaction.keepRecentMessages)
+        }
+      }),
   ...(config.routeHealth === undefined
     ? {}
     : { routeHealth: config.routeHealth === "on" ? presets.broad.routeHealth : null })

@@ -39,9 +39,7 @@ import { Recovery, type RequestFailure } from "../../services/Recovery.ts"
 import { changesOf, modelsOf, policyInputOf } from "./drillPolicy.ts"
 
 /** A result line as the scenario format fixes it; `unsupported` says why a scenario was not played. */
-export type ResultLine =
-  | { readonly id: string; readonly status: "unsupported"; readonly why: string }
-  | PlayedLine
+export type ResultLine = { readonly id: string; readonly status: "unsupported"; readonly why: string } | PlayedLine
 
 export interface PlayedLine {
   readonly id: string
@@ -63,7 +61,11 @@ export interface PlayedLine {
   readonly costUsd: number | null
   readonly toolExecutions: ReadonlyArray<unknown>
   readonly toolResults: ReadonlyArray<unknown>
-  readonly loop: { readonly warnedAtCalls: ReadonlyArray<number>; readonly brokenAtCall: number | null; readonly detector: string | null }
+  readonly loop: {
+    readonly warnedAtCalls: ReadonlyArray<number>
+    readonly brokenAtCall: number | null
+    readonly detector: string | null
+  }
   readonly heartbeatsAtMs: ReadonlyArray<number>
   readonly connectionsOpen: number
   readonly exitCode: number
@@ -184,7 +186,10 @@ const recoveryOf = (play: Play): Layer.Layer<Recovery, ConfigurationError> => {
           Layer.provide(EventsMemory.layerTo((event) => Effect.sync(() => play.events.push(timed(event, stage.now())))))
         )
       },
-      catch: (cause) => (cause instanceof ConfigurationError ? cause : new ConfigurationError({ field: scenario.id, reason: String(cause) }))
+      catch: (cause) =>
+        cause instanceof ConfigurationError
+          ? cause
+          : new ConfigurationError({ field: scenario.id, reason: String(cause) })
     })
   )
 }
@@ -215,7 +220,12 @@ const failureLine = (failure: RequestFailure | ConfigurationError): Readonly<Rec
   if (!isRecoveryError(failure))
     return {
       error: failure._tag,
-      fields: { attempts: failure.attempts, elapsedMs: failure.elapsedMs, guidance: failure.guidance, partial: failure.partial }
+      fields: {
+        attempts: failure.attempts,
+        elapsedMs: failure.elapsedMs,
+        guidance: failure.guidance,
+        partial: failure.partial
+      }
     }
   return {
     error: failure._tag,
@@ -264,7 +274,11 @@ const exitCodeOfCall = (exit: Exit.Exit<ModelReply, RequestFailure | Configurati
 }
 
 /** One logical request, streamed when the call says so. */
-const ask = (play: Play, call: ScenarioCall, request: ModelRequest): Effect.Effect<ModelReply, RequestFailure, Recovery> =>
+const ask = (
+  play: Play,
+  call: ScenarioCall,
+  request: ModelRequest
+): Effect.Effect<ModelReply, RequestFailure, Recovery> =>
   Effect.gen(function* () {
     const recovery = yield* Recovery
     if (call.stream !== true) return yield* recovery.complete(request)
@@ -316,7 +330,10 @@ const endOf = (
   if (play.stage.provider.hasRunOut()) return { result: { error: "ScriptEnded", ...tail }, exitCode, history }
   if (Cause.hasInterruptsOnly(exit.cause)) return { result: { interrupted: true, ...tail }, exitCode, history }
   const found = Cause.findErrorOption(exit.cause)
-  const line = found._tag === "Some" ? failureLine(found.value) : { error: "Defect", fields: { guidance: Cause.pretty(exit.cause) } }
+  const line =
+    found._tag === "Some"
+      ? failureLine(found.value)
+      : { error: "Defect", fields: { guidance: Cause.pretty(exit.cause) } }
   return { result: { ...line, ...tail }, exitCode, history }
 }
 

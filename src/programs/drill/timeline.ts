@@ -55,7 +55,12 @@ export const outcomeText = (outcome: Outcome): string => {
 
 const waitText = (action: { readonly delayMillis: number; readonly origin: string }): string => {
   if (action.delayMillis <= 0) return ""
-  const why = action.origin === "hint" ? ", as the provider asked" : action.origin === "held" ? ", until the route opens" : ", backoff"
+  const why =
+    action.origin === "hint"
+      ? ", as the provider asked"
+      : action.origin === "held"
+        ? ", until the route opens"
+        : ", backoff"
   return ` after ${seconds(action.delayMillis)}${why}`
 }
 
@@ -121,10 +126,22 @@ const table = (header: Row, rows: ReadonlyArray<Row>): ReadonlyArray<string> => 
   const keys = ["at", "attempt", "model", "budget", "what", "decided"] as const
   const all = [header, ...rows]
   const widths = keys.map((key) => Math.max(...all.map((row) => row[key].length)))
-  return all.map((row) => keys.map((key, at) => pad(row[key], widths[at] ?? 0)).join("  ").trimEnd())
+  return all.map((row) =>
+    keys
+      .map((key, at) => pad(row[key], widths[at] ?? 0))
+      .join("  ")
+      .trimEnd()
+  )
 }
 
-const header: Row = { at: "time", attempt: "try", model: "model", budget: "budget", what: "what happened", decided: "what was decided" }
+const header: Row = {
+  at: "time",
+  attempt: "try",
+  model: "model",
+  budget: "budget",
+  what: "what happened",
+  decided: "what was decided"
+}
 
 const resultText = (line: PlayedLine): ReadonlyArray<string> =>
   line.results.map((result) => {
@@ -139,4 +156,7 @@ const resultText = (line: PlayedLine): ReadonlyArray<string> =>
   })
 
 /** The whole story of one scenario, line by line. */
-export const timeline = (line: PlayedLine): ReadonlyArray<string> => [...table(header, rowsOf(line)), ...resultText(line)]
+export const timeline = (line: PlayedLine): ReadonlyArray<string> => [
+  ...table(header, rowsOf(line)),
+  ...resultText(line)
+]

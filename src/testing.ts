@@ -1,0 +1,2 @@
+/** Doubles for tests of programs that use holdfast. */
+export * as ScriptedModel from "./layers/ScriptedModel.ts"

@@ -1,0 +1,16 @@
+import { defineConfig } from "vitest/config"
+
+export default defineConfig({
+  test: {
+    include: ["test/**/*.test.ts"],
+    // Property tests run thousands of programs on a slow machine.
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
+    coverage: {
+      provider: "v8",
+      include: ["src/domain/**"],
+      reporter: ["text-summary", "json-summary"],
+      thresholds: { lines: 95, branches: 95 }
+    }
+  }
+})
