@@ -15,11 +15,11 @@ const flags = {
     Flag.withDescription(`what happens: ${scenarioNames.join(", ")}; several with commas, or all`),
     Flag.withDefault("outage120")
   ),
-  clients: Flag.Integer("clients").pipe(
+  clients: Flag.Int("clients").pipe(
     Flag.withDescription("clients, each with one request per 30 s"),
     Flag.withDefault(1_000)
   ),
-  agentsPerProcess: Flag.Integer("agents-per-process").pipe(
+  agentsPerProcess: Flag.Int("agents-per-process").pipe(
     Flag.withDescription("clients that share their route health"),
     Flag.withDefault(1)
   ),
@@ -30,7 +30,7 @@ const flags = {
     Flag.withDefault("broad")
   ),
   seeds: Flag.String("seeds").pipe(Flag.withDescription("seeds, with commas"), Flag.withDefault("1")),
-  background: Flag.Float("background").pipe(
+  background: Flag.Finite("background").pipe(
     Flag.withDescription("share of the requests that are background ones, 0 to 1"),
     Flag.withDefault(0)
   ),
