@@ -1,0 +1,20 @@
+import { assert, it } from "@effect/vitest"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import * as core from "../src/index.ts"
+import * as openai from "../src/openai.ts"
+import * as promise from "../src/promise.ts"
+import * as testing from "../src/testing.ts"
+
+/** Public names are promises: a change here is a change for users and needs a change note. */
+it("exports these names", () => {
+  assert.deepStrictEqual(
+    {
+      core: Object.keys(core).sort(),
+      openai: Object.keys(openai).sort(),
+      promise: Object.keys(promise).sort(),
+      testing: Object.keys(testing).sort()
+    },
+    JSON.parse(readFileSync(join(import.meta.dirname, "fixtures/public-names.json"), "utf8"))
+  )
+})
