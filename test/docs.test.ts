@@ -1,0 +1,73 @@
+import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { join, relative } from "node:path"
+
+const root = join(import.meta.dirname, "..")
+
+const documents = [
+  "README.md",
+  "TOUR.md",
+  "AGENTS.md",
+  ...readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => join("docs", name))
+]
+
+interface Block {
+  readonly document: string
+  readonly line: number
+  readonly code: string
+}
+
+/** Blocks marked exactly `ts`; `ts no-run` needs a key or a network and is left out. */
+const blocksOf = (document: string): ReadonlyArray<Block> => {
+  const text = readFileSync(join(root, document), "utf8")
+  return [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((found) => ({
+    document,
+    line: text.slice(0, found.index).split("\n").length,
+    code: found[1] ?? ""
+  }))
+}
+
+const blocks = documents.flatMap(blocksOf)
+
+/** The package's own names, as a checkout has them. */
+const ownSource = (code: string, folder: string): string =>
+  code.replaceAll(/from "holdfast(?:\/([a-z]+))?"/g, (_, entry: string | undefined) => {
+    const path = relative(folder, join(root, "src", `${entry ?? "index"}.ts`))
+    return `from "${path.startsWith(".") ? path : `./${path}`}"`
+  })
+
+describe("the documents", () => {
+  it("has examples to run", () => {
+    assert.isAbove(blocks.length, 1)
+  })
+
+  it.each(blocks.map((block) => [`${block.document}:${block.line}`, block] as const))("runs the example at %s", (_, block) => {
+    mkdirSync(join(root, "node_modules/.cache"), { recursive: true })
+    const folder = mkdtempSync(join(root, "node_modules/.cache/doc-"))
+    try {
+      const file = join(folder, "example.ts")
+      writeFileSync(file, ownSource(block.code, folder))
+      execFileSync(process.execPath, [file], { cwd: root, stdio: "pipe" })
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+
+  it.each(documents)("%s links only to files that exist", (document) => {
+    const text = readFileSync(join(root, document), "utf8")
+    const broken = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)]
+      .map((found) => found[1] ?? "")
+      .filter((target) => {
+        try {
+          readdirSync(join(root, document, "..", target))
+          return false
+        } catch (cause) {
+          return (cause as NodeJS.ErrnoException).code === "ENOENT"
+        }
+      })
+    assert.deepStrictEqual(broken, [])
+  })
+})
