@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
 
 const root = join(import.meta.dirname, "..")
@@ -44,17 +44,19 @@ describe("the documents", () => {
     assert.isAbove(blocks.length, 1)
   })
 
-  it.each(blocks.map((block) => [`${block.document}:${block.line}`, block] as const))("runs the example at %s", (_, block) => {
-    mkdirSync(join(root, "node_modules/.cache"), { recursive: true })
-    const folder = mkdtempSync(join(root, "node_modules/.cache/doc-"))
-    try {
-      const file = join(folder, "example.ts")
-      writeFileSync(file, ownSource(block.code, folder))
-      execFileSync(process.execPath, [file], { cwd: root, stdio: "pipe" })
-    } finally {
-      rmSync(folder, { recursive: true, force: true })
+  it.each(blocks.map((block) => [`${block.document}:${block.line}`, block] as const))(
+    "runs the example at %s",
+    (_, block) => {
+      const folder = mkdtempSync(join(root, ".doc-"))
+      try {
+        const file = join(folder, "example.ts")
+        writeFileSync(file, ownSource(block.code, folder))
+        execFileSync(process.execPath, [file], { cwd: root, stdio: "pipe" })
+      } finally {
+        rmSync(folder, { recursive: true, force: true })
+      }
     }
-  })
+  )
 
   it.each(documents)("%s links only to files that exist", (document) => {
     const text = readFileSync(join(root, document), "utf8")

@@ -49,11 +49,12 @@ export const afterOutcome = (visit: Visit, route: number, outcome: Outcome): Vis
 
 /** How the request introduces itself at the door of the route it is on. */
 const askerOf = (state: RecoveryState, visit: Visit, deadline: number | null): Asker => ({
-  ...newcomer,
   retry: visit.failedOn === state.route,
   background: state.background,
   gated: visit.gated,
   deferred: visit.deferred,
+  insists: false,
+  looks: false,
   deadline
 })
 

@@ -187,11 +187,18 @@ const minCoolSpread = 500
 /** Share of calls that come back in the first moment of a ramp. */
 const rampFloor = 0.1
 
-/** An instant plus a random time that gives way to the deadline (one millisecond before it), never the instant itself. */
-const spreadFrom = (instant: number, range: number, tick: Tick, asker: Asker): number =>
-  asker.deadline === null
-    ? instant + range * tick.spread
-    : Math.max(instant, Math.min(instant + range * tick.spread, asker.deadline - 1))
+/** Largest share of its remaining time that a request waits at random: those with little time left ask more often. */
+const patience = 0.1
+
+/**
+ * An instant plus a random time, which gives way to the deadline (one millisecond before it); the instant itself never
+ * moves.
+ */
+const spreadFrom = (instant: number, range: number, tick: Tick, asker: Asker): number => {
+  if (asker.deadline === null) return instant + range * tick.spread
+  const allowed = Math.max(0, Math.min(range, patience * (asker.deadline - tick.now)))
+  return Math.max(instant, Math.min(instant + allowed * tick.spread, asker.deadline - 1))
+}
 
 const held = (untilMillis: number, reason: HoldReason): Admission => ({ _tag: "Held", untilMillis, reason })
 
@@ -252,15 +259,9 @@ const spend = (config: RouteHealthConfig, health: RouteHealth, tick: Tick, asker
 const isProbe = (health: RouteHealth, ticket: number | null): boolean =>
   health.breaker === "open" && health.probe !== null && health.probe.ticket === ticket
 
-/** The counters after one more call; `failed` is 0 or 1. */
-const counted = (config: RouteHealthConfig, health: RouteHealth, now: number, failed: number) => {
-  const decay = Math.exp(-Math.max(0, now - health.countedAt) / config.window)
-  return {
-    accepts: health.accepts * decay + 1 - failed,
-    failures: health.failures * decay + failed,
-    countedAt: now
-  }
-}
+/** What is left of the counters. */
+const decayOf = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
+  Math.exp(-Math.max(0, now - health.countedAt) / config.window)
 
 const onAccepted = (
   config: RouteHealthConfig,
@@ -268,9 +269,12 @@ const onAccepted = (
   ticket: number | null,
   now: number
 ): RouteHealth => {
+  const decay = decayOf(config, before, now)
   const health: RouteHealth = {
     ...before,
-    ...counted(config, before, now, 0),
+    accepts: before.accepts * decay + 1,
+    failures: before.failures * decay,
+    countedAt: now,
     tokens: Math.min(config.retryTokens, refilled(config, before, now) + config.retryTokensPerSuccess),
     tokensAt: now
   }
@@ -299,7 +303,13 @@ const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth 
 })
 
 const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number | null, tick: Tick): RouteHealth => {
-  const health: RouteHealth = { ...before, ...counted(config, before, tick.now, 1) }
+  const decay = decayOf(config, before, tick.now)
+  const health: RouteHealth = {
+    ...before,
+    accepts: before.accepts * decay,
+    failures: before.failures * decay + 1,
+    countedAt: tick.now
+  }
   if (isProbe(health, ticket))
     return opened(health, Math.min(paced(config, health.busy, config.coolDownMax), health.coolDown * 2), tick)
   const isBad =
