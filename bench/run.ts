@@ -1,0 +1,36 @@
+/**
+ * `npm run bench [-- memory http stream first-token]`: measures and compares in one run. Exit 1 when a target is missed.
+ */
+import { cpus } from "node:os"
+import { http } from "./http.ts"
+import { print, type Table } from "./measure.ts"
+import { memory } from "./memory.ts"
+import { startProvider, type Provider } from "./provider.ts"
+import { chunks, firstToken, stream } from "./stream.ts"
+
+const programs: Readonly<Record<string, (provider: Provider) => Promise<Table>>> = {
+  memory,
+  http,
+  stream,
+  "first-token": firstToken
+}
+
+const wanted = process.argv.slice(2)
+const unknown = wanted.find((name) => !Object.hasOwn(programs, name))
+if (unknown !== undefined) {
+  console.error(`bench: "${unknown}" is none of ${Object.keys(programs).join(", ")}`)
+  process.exit(2)
+}
+
+console.log(`Node ${process.version}, ${cpus().length} x ${cpus()[0]?.model ?? "unknown processor"}`)
+const provider = await startProvider(chunks)
+let missed = 0
+for (const [name, program] of Object.entries(programs)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue
+  const table = await program(provider)
+  print(table)
+  missed += table.targets.filter((target) => target.value > target.limit).length
+}
+provider.stop()
+console.log(missed === 0 ? "\nevery target met" : `\n${missed} targets missed`)
+process.exit(missed === 0 ? 0 : 1)
