@@ -30,6 +30,7 @@ const onHeld = (
   held: Extract<Outcome, { readonly _tag: "Held" }>,
   tick: Tick
 ): Transition => {
+  if (held.reason === "shed") return fail(state, "Shed")
   if (held.other !== null)
     return to(
       { ...state, route: held.other, run: null },

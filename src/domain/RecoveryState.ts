@@ -13,6 +13,8 @@ export const RecoveryState = Schema.Struct({
   transients: Count,
   /** Index into the policy's routes. */
   route: Count,
+  /** The request has changed its route by a retry. */
+  switched: Schema.Boolean,
   /** Consecutive outcomes of one class; null when the last outcome was of no class. */
   run: Schema.NullOr(Schema.Struct({ class: OutcomeClass, count: Count })),
   /** Consecutive rate limits that came with a hint: the spread doubles with them. */
@@ -74,6 +76,7 @@ export const initial = (
   attempts: 0,
   transients: 0,
   route: start.route,
+  switched: false,
   run: null,
   rateLimits: 0,
   maxOutputTokens: policy.initialMaxTokens,

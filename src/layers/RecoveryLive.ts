@@ -14,8 +14,10 @@ import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
 import { forBackground, RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
 import { complete } from "../programs/complete.ts"
 import type { RecoverOptions } from "../programs/recover.ts"
+import { makeRouteDoor } from "../programs/routeDoor.ts"
 import { stream } from "../programs/stream.ts"
 import { BudgetLedger } from "../services/BudgetLedger.ts"
+import { HealthStore } from "../services/HealthStore.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { DeadlineOverride, PolicyOverride, PriorityOverride, TokenEstimate } from "../services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../services/Recovery.ts"
@@ -89,7 +91,7 @@ export const layer = (
           role: priority === "background" ? "background" : "main",
           emit: own === null ? listen : listen === null ? own : (event) => Effect.andThen(own(event), listen(event)),
           ledger: yield* BudgetLedger,
-          health: null,
+          health: makeRouteDoor(resolved, yield* HealthStore),
           turn: (yield* Turn) ?? makeTurn(),
           callerCap: request.maxOutputTokens ?? null
         }

@@ -21,7 +21,7 @@ import { delayOf, type RecoveryAction } from "../domain/RecoveryAction.ts"
 import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
 import { transition } from "../domain/RecoveryMachine.ts"
 import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
-import { endOf, initial, type RecoveryState } from "../domain/RecoveryState.ts"
+import { endOf, initial } from "../domain/RecoveryState.ts"
 import { cutMode, type CutMode } from "../domain/roads/Transient.ts"
 import type { Tick } from "../domain/Tick.ts"
 import type { TrailEntry } from "../domain/Trail.ts"
@@ -34,6 +34,7 @@ import { enter, leave, usedBy, type TurnCell } from "../services/Turn.ts"
 import { makeProgress, movedBy, TimeUp, underTimers, type Limits, type Progress, type Pulse } from "./attemptWatch.ts"
 import { scheduleOf } from "./backoff.ts"
 import { failureOf } from "./failure.ts"
+import type { RouteDoor } from "./routeDoor.ts"
 
 /** What one HTTP request has used, filled in while it runs: also what a cut attempt cost is booked. */
 export interface Meter {
@@ -53,7 +54,13 @@ export interface AttemptDriver {
   readonly promptTokens: (route: Route) => number
   /** Why the window must not be sent (a tool call without its result); null = fine. */
   readonly fault: () => string | null
-  readonly attempt: (plan: AttemptPlan, meter: Meter, progress: Progress) => Effect.Effect<ModelReply, ModelError>
+  /** `accepted` is run as soon as the provider has taken the call, before its reply is whole. */
+  readonly attempt: (
+    plan: AttemptPlan,
+    meter: Meter,
+    progress: Progress,
+    accepted: Effect.Effect<void>
+  ) => Effect.Effect<ModelReply, ModelError>
   /** Total. `durationMillis` is the attempt's. */
   readonly classify: (
     result: Result.Result<ModelReply, ModelError>,
@@ -77,13 +84,6 @@ export interface Ledger {
   readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>
 }
 
-/** Route health as the loop needs it; null = off. */
-export interface Health {
-  /** null = go. */
-  readonly admit: (state: RecoveryState, tick: Tick) => Effect.Effect<Outcome | null>
-  readonly observe: (state: RecoveryState, outcome: Outcome, tick: Tick) => Effect.Effect<void>
-}
-
 export interface RecoverOptions {
   readonly policy: RecoveryPolicy
   readonly requestId: string
@@ -91,7 +91,8 @@ export interface RecoverOptions {
   /** Never fails; null = nobody listens and no event is built. */
   readonly emit: ((event: RecoveryEvent) => Effect.Effect<void>) | null
   readonly ledger: Ledger | null
-  readonly health: Health | null
+  /** null = route health is off. */
+  readonly health: RouteDoor | null
   readonly turn: TurnCell
   readonly callerCap: number | null
 }
@@ -307,6 +308,9 @@ export const recover = Effect.fnUntraced(function* (
     progress = makeProgress(now())
     pulse.lastAt = progress.sentAt
     const meter = makeMeter()
+    const { health } = options
+    const accepted =
+      health === null ? Effect.void : Effect.flatMap(tickOf(null), (tick) => health.accepted(state, tick))
     const beat = emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: next.attempt })
     const running = booked(
       {
@@ -318,7 +322,7 @@ export const recover = Effect.fnUntraced(function* (
         promptTokens: next.promptTokens
       },
       meter,
-      underTimers(driver.attempt(next, meter, progress), limits(), progress, now, pulse, beat)
+      underTimers(driver.attempt(next, meter, progress, accepted), limits(), progress, now, pulse, beat)
     )
     const result = yield* Effect.result(running)
     if (Result.isSuccess(result)) {
@@ -467,6 +471,13 @@ export const recover = Effect.fnUntraced(function* (
       record.lastOutcome = nameOf(outcome)
       if (options.health !== null) yield* options.health.observe(before, outcome, tick)
       if (emit !== null) yield* emit({ _tag: "Transitioned", requestId, outcome, tick, action, state })
+      if (action._tag === "Retry" && options.health !== null) {
+        const away = yield* options.health.leave(state, tick)
+        if (away !== null) {
+          current = { outcome: away, reply: null }
+          continue
+        }
+      }
       switch (action._tag) {
         case "Done":
           if (reply === null) return yield* Effect.die(new Error("a completed attempt has no reply"))
@@ -493,9 +504,12 @@ export const recover = Effect.fnUntraced(function* (
   return yield* Effect.onExit(loop, (exit) =>
     Effect.suspend(() => {
       leave(turn, now())
-      return emit === null
-        ? Effect.void
-        : emit({ _tag: "Finished", requestId, attempts: state.attempts, ok: Exit.isSuccess(exit) })
+      const told =
+        emit === null
+          ? Effect.void
+          : emit({ _tag: "Finished", requestId, attempts: state.attempts, ok: Exit.isSuccess(exit) })
+      const { health } = options
+      return health === null ? told : Effect.andThen(Effect.flatMap(tickOf(null), health.release), told)
     })
   )
 })

@@ -145,7 +145,7 @@ const run = Effect.fnUntraced(function* <R>(
   const mismatch = (model: string): ModelError =>
     makeModelError({ kind: "interrupted", status: null, code: "replay_differs", model })
 
-  const attempt: AttemptDriver["attempt"] = (plan, meter, progress) => {
+  const attempt: AttemptDriver["attempt"] = (plan, meter, progress, accepted) => {
     const client = options.clientOf(plan.route.client)
     last = null
     shown.toolCalls = false
@@ -153,6 +153,7 @@ const run = Effect.fnUntraced(function* <R>(
     const show = (parts: ReadonlyArray<ModelPart>): Effect.Effect<void, ModelError> => {
       const at = now()
       meter.began = true
+      const isFirst = progress.headersAt === null
       progress.headersAt ??= at
       progress.lastByteAt = at
       const news: Array<ReplyPart> = []
@@ -216,7 +217,8 @@ const run = Effect.fnUntraced(function* <R>(
             last = part.reply
         }
       }
-      return news.length === 0 ? Effect.void : push(news, progress)
+      const pushed = news.length === 0 ? Effect.void : push(news, progress)
+      return isFirst ? Effect.andThen(accepted, pushed) : pushed
     }
     return Effect.andThen(
       Stream.runForEachArray(client.stream(conversation.wire(plan)), show),

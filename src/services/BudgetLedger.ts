@@ -2,28 +2,28 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { BudgetExceeded } from "../domain/AgentError.ts"
+import type { Amount, Budget, BudgetLimits } from "../domain/Budget.ts"
 
 /** Tokens of prompt and output together, and their cost; null = unknown price. */
-export interface Worst {
-  readonly tokens: number
-  readonly costUsd: number | null
-}
+export type Worst = Amount
 
 /** A place taken in the budget; opaque to the caller. */
 export interface Reservation {
   readonly worst: Worst
 }
 
-export interface LedgerLimits {
-  readonly maxTokens: number | null
-  readonly maxCostUsd: number | null
-}
+export type LedgerLimits = BudgetLimits
 
 export interface LedgerShape {
   readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
+  /** A reservation is settled once; a second time changes nothing. */
   readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>
   /** A ledger of its own limits inside this one: both must admit. */
   readonly child: (limits: LedgerLimits) => Effect.Effect<LedgerShape>
+  /** Fails when what was spent has reached a limit: asked after a reply and before a tool. */
+  readonly check: Effect.Effect<void, BudgetExceeded>
+  /** What is booked now. */
+  readonly balance: Effect.Effect<Budget>
 }
 
 /** null = no budget. Only the interpreter admits and settles. */

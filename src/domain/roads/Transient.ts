@@ -149,6 +149,16 @@ export const onSummaryFault = (
   }
 }
 
+/** Shortest and longest wait before the first switch of a request under route health: just enough to spread a crowd. */
+const shortestSwitch = 50
+const longestSwitch = 250
+
+/** null = the backoff. Route health knows that the other route is well; a second switch waits like any retry. */
+const switchWait = (policy: RecoveryPolicy, state: RecoveryState, target: number | null, tick: Tick): number | null =>
+  target === null || policy.routeHealth === null || state.switched
+    ? null
+    : shortestSwitch + (longestSwitch - shortestSwitch) * tick.spread
+
 /**
  * One more retry, or the end of them. The backoff step rises with every transient failure, also when a hint is used;
  * a retry that changes the route waits the normal backoff, since a hint speaks for its own route only.
@@ -170,7 +180,7 @@ const retry = (
     return fail(counted, "Deadline", hint.millis)
   const wait: Wait =
     hint.millis === null
-      ? { delayMillis: tick.backoffMillis ?? 0, origin: "backoff" }
+      ? { delayMillis: switchWait(policy, before, target, tick) ?? tick.backoffMillis ?? 0, origin: "backoff" }
       : hintWait(policy, counted, hint.millis, tick)
   if (!hasTimeFor(counted, tick, wait.delayMillis)) return fail(counted, "Deadline", hint.millis ?? wait.delayMillis)
   const rateLimits = fault.kind === "rate_limited" && hint.millis !== null ? before.rateLimits + 1 : before.rateLimits
@@ -178,7 +188,7 @@ const retry = (
   return target === null
     ? to(state, { _tag: "Retry", ...wait, why: fault.kind })
     : to(
-        { ...state, route: target, run: null },
+        { ...state, route: target, run: null, switched: true },
         {
           _tag: "Fallback",
           ...wait,
