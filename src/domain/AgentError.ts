@@ -98,10 +98,7 @@ export class ContentFilteredError extends Schema.TaggedError<ContentFilteredErro
 }
 
 /** The reply is cut and nothing recovers it (the raw client is the executor). It is not in the history. */
-export class TruncatedReplyError extends Schema.TaggedError<TruncatedReplyError>()(
-  "TruncatedReplyError",
-  agentFields
-) {
+export class TruncatedReplyError extends Schema.TaggedError<TruncatedReplyError>()("TruncatedReplyError", agentFields) {
   override get message(): string {
     return "the reply ran into its output budget"
   }

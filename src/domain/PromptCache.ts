@@ -42,7 +42,10 @@ const anchorsOf = (messages: ReadonlyArray<Message>): ReadonlyArray<number> =>
  * `ttl` null = the session uses no cache. The stable prefix (tools, system) and the messages get the same lifetime: one
  * that rises behind a shorter one would be refused.
  */
-export const place = (request: Cacheable, options: { readonly markers: boolean; readonly ttl: CacheTtl | null }): CacheMarkers => {
+export const place = (
+  request: Cacheable,
+  options: { readonly markers: boolean; readonly ttl: CacheTtl | null }
+): CacheMarkers => {
   const { ttl } = options
   if (!options.markers || ttl === null) return noMarkers
   const tools = request.tools.length > 0 ? ttl : null

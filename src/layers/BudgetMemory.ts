@@ -12,8 +12,7 @@ interface Node {
   readonly parent: Node | null
 }
 
-const chainOf = (node: Node): ReadonlyArray<Node> =>
-  node.parent === null ? [node] : [node, ...chainOf(node.parent)]
+const chainOf = (node: Node): ReadonlyArray<Node> => (node.parent === null ? [node] : [node, ...chainOf(node.parent)])
 
 const exceeded = (refusal: Budget.Refusal): BudgetExceeded =>
   new BudgetExceeded({ ...refusal, attempts: 0, elapsedMs: 0, trail: [], guidance: guidanceForReason("Budget") })

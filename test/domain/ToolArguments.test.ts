@@ -1,0 +1,44 @@
+import { assert, it } from "@effect/vitest"
+import * as Result from "effect/Result"
+import { read } from "../../src/domain/ToolArguments.ts"
+
+const schema = {
+  type: "object",
+  properties: {
+    limit: { type: "integer" },
+    mode: { enum: ["fast", "slow"] },
+    names: { type: "array", items: { type: "string" } },
+    nested: { type: "object", properties: { deep: { type: ["number", "null"] } }, required: ["deep"] }
+  },
+  required: ["limit"]
+}
+
+it.each([
+  ['{"limit":"ten"}', "limit must be an integer, but is a string"],
+  ['{"limit":1.5}', "limit must be an integer, but is a number"],
+  ["{}", "limit is required"],
+  ["", "limit is required"],
+  ['{"limit":1,"mode":"other"}', 'mode must be one of "fast", "slow"'],
+  ['{"limit":1,"names":["a",2]}', "names[1] must be a string, but is a number"],
+  ['{"limit":1,"nested":{}}', "nested.deep is required"],
+  ['{"limit":1,"nested":{"deep":"x"}}', "nested.deep must be a number or null, but is a string"],
+  ["[1]", "the arguments must be one JSON object, but are an array"]
+])("says of %s that %s", (text, fault) => {
+  assert.deepStrictEqual(read(schema, text), Result.fail(fault))
+})
+
+it.each(['{"action": list"}', '{"limit":1', '{"limit":', "limit=1"])("says that %s is not valid JSON", (text) => {
+  const found = read(schema, text)
+  assert.isTrue(Result.isFailure(found) && found.failure.includes("not valid JSON"))
+})
+
+it("allows properties the schema does not name", () => {
+  assert.deepStrictEqual(
+    read(schema, '{"limit":1.0,"further":true,"nested":{"deep":null}}'),
+    Result.succeed({ limit: 1, further: true, nested: { deep: null } })
+  )
+})
+
+it("takes no text as no arguments", () => {
+  assert.deepStrictEqual(read({ type: "object" }, " "), Result.succeed({}))
+})
