@@ -23,7 +23,13 @@ const ours = "holdfast strict"
 const floor = "floor: undici, eventsource-parser"
 
 const sent: Array<ChatCompletionMessageParam> = JSON.parse(JSON.stringify(messages))
-const body = { model, messages: sent, max_tokens: 8_000, stream: true as const, stream_options: { include_usage: true } }
+const body = {
+  model,
+  messages: sent,
+  max_tokens: 8_000,
+  stream: true as const,
+  stream_options: { include_usage: true }
+}
 
 const times = (work: () => Promise<number>) => async (count: number) => {
   for (let run = 0; run < count; run += 1) {
@@ -35,7 +41,8 @@ const times = (work: () => Promise<number>) => async (count: number) => {
 /** Reads it all; the length of the text. */
 const bySdk = async (sdk: OpenAI): Promise<number> => {
   let seen = 0
-  for await (const chunk of await sdk.chat.completions.create(body)) seen += chunk.choices[0]?.delta.content?.length ?? 0
+  for await (const chunk of await sdk.chat.completions.create(body))
+    seen += chunk.choices[0]?.delta.content?.length ?? 0
   return seen
 }
 
