@@ -230,9 +230,12 @@ const run = Effect.fnUntraced(function* <R>(
     )
   }
 
+  /** A Reset drops everything the consumer has; fragments that are kept are shown again behind it. */
   const reset = Effect.suspend(() => {
     forget()
-    return Effect.asVoid(Queue.offer(out, { _tag: "Reset" }))
+    const kept = textOf(conversation.window())
+    const parts: ReadonlyArray<ReplyPart> = [{ _tag: "Reset" }, { _tag: "TextDelta", text: kept }]
+    return Effect.asVoid(Queue.offerAll(out, kept === "" ? parts.slice(0, 1) : parts))
   })
 
   const driver: AttemptDriver = {

@@ -1,0 +1,190 @@
+/** Tools as values, and the Toolbox over them. */
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { ConfigurationError } from "../domain/ConfigurationError.ts"
+import type { ToolSpec } from "../domain/Message.ts"
+import type { ToolCall } from "../domain/ModelReply.ts"
+import * as ToolArguments from "../domain/ToolArguments.ts"
+import * as ToolResult from "../domain/ToolResult.ts"
+import { Toolbox, type ToolboxShape } from "../services/Toolbox.ts"
+
+/** A tool, ready to run. Made by `tool` or `fromJsonSchema`. */
+export interface Tool<R = never> {
+  readonly spec: ToolSpec
+  readonly traits: ToolResult.ToolTraits
+  /** null = no time-out. */
+  readonly timeoutMillis: number | null
+  /** The work for one call, or what is wrong with its arguments. */
+  readonly begin: (call: ToolCall) => Result.Result<Effect.Effect<string, unknown, R>, string>
+}
+
+export interface RunOptions {
+  /** Default: none. */
+  readonly timeout?: Duration.Input
+  /** Default: false. */
+  readonly parallel?: boolean
+  /** Default: false. */
+  readonly polling?: boolean
+  /** Default: never. */
+  readonly repeat?: "safe" | "never"
+}
+
+const traitsOf = (options: RunOptions): ToolResult.ToolTraits => ({
+  parallel: options.parallel ?? false,
+  polling: options.polling ?? false,
+  repeat: options.repeat ?? "never"
+})
+
+const timeoutOf = (options: RunOptions): number | null =>
+  options.timeout === undefined ? null : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
+
+/** The JSON Schema a model is told of. Definitions stay beside it. */
+const jsonSchemaOf = (schema: Schema.Constraint): unknown => {
+  const document = Schema.toJsonSchemaDocument(schema)
+  return Object.keys(document.definitions).length === 0
+    ? document.schema
+    : { ...document.schema, $defs: document.definitions }
+}
+
+/**
+ * A tool whose arguments are an Effect Schema; the handler gets them decoded, and its text is what the model reads.
+ *
+ *     tool({ name: "add", description: "adds", parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
+ *       run: ({ a, b }) => Effect.succeed(String(a + b)), parallel: true, repeat: "safe" })
+ */
+export const tool = <A, E, R>(
+  options: RunOptions & {
+    readonly name: string
+    readonly description: string
+    readonly parameters: Schema.Codec<A, unknown>
+    readonly run: (args: A, call: ToolCall) => Effect.Effect<string, E, R>
+  }
+): Tool<R> => {
+  const decode = Schema.decodeUnknownResult(options.parameters)
+  const parameters = jsonSchemaOf(options.parameters)
+  return {
+    spec: { type: "function", function: { name: options.name, description: options.description, parameters } },
+    traits: traitsOf(options),
+    timeoutMillis: timeoutOf(options),
+    begin: (call) =>
+      Result.flatMap(ToolArguments.read(parameters, call.arguments), (raw) =>
+        Result.match(decode(raw), {
+          onSuccess: (args) => Result.succeed(Effect.suspend(() => options.run(args, call))),
+          onFailure: (error) => Result.fail(error.message.replaceAll(/\s*\n\s*/g, " "))
+        })
+      )
+  }
+}
+
+/** A tool that is declared by a spec as it goes on the wire; the handler gets the checked JSON object. */
+export const fromJsonSchema = <E, R>(
+  spec: ToolSpec,
+  run: (args: Readonly<Record<string, unknown>>, call: ToolCall) => Effect.Effect<string, E, R>,
+  options: RunOptions = {}
+): Tool<R> => ({
+  spec,
+  traits: traitsOf(options),
+  timeoutMillis: timeoutOf(options),
+  begin: (call) =>
+    Result.map(ToolArguments.read(spec.function.parameters, call.arguments), (args) =>
+      Effect.suspend(() => run(args, call))
+    )
+})
+
+/** The time-out of a tool; private to this file. */
+class TimedOut {
+  readonly _tag = "TimedOut"
+}
+
+const textOf = (error: unknown): string =>
+  error instanceof Error ? error.message || error.name : typeof error === "string" ? error : "an unknown failure"
+
+const tagOf = (error: unknown): string => {
+  if (typeof error === "object" && error !== null && "_tag" in error && typeof error._tag === "string")
+    return error._tag
+  return error instanceof Error ? error.name : typeof error
+}
+
+const resultOf = (exit: Exit.Exit<string, unknown>, timeoutMillis: number | null): ToolResult.ToolResult => {
+  if (Exit.isSuccess(exit)) return ToolResult.ok(exit.value)
+  const found = Cause.findErrorOption(exit.cause)
+  if (found._tag === "Some")
+    return found.value instanceof TimedOut
+      ? ToolResult.timedOut(timeoutMillis ?? 0)
+      : ToolResult.failed(tagOf(found.value), textOf(found.value))
+  return Cause.hasInterruptsOnly(exit.cause)
+    ? ToolResult.interrupted
+    : ToolResult.failed("Defect", textOf(Cause.squash(exit.cause)))
+}
+
+/** Tools that are not known are harmless: the call becomes a result at once. */
+const unknownTraits: ToolResult.ToolTraits = { parallel: true, polling: false, repeat: "safe" }
+
+/** The toolbox as a value. Two tools of one name are a ConfigurationError. */
+export const make = <R>(tools: ReadonlyArray<Tool<R>>): Effect.Effect<ToolboxShape, ConfigurationError, R> =>
+  Effect.gen(function* () {
+    const byName = new Map<string, Tool<R>>()
+    for (const one of tools) {
+      const { name } = one.spec.function
+      if (byName.has(name))
+        return yield* new ConfigurationError({ field: `tools.${name}`, reason: "stands there twice" })
+      byName.set(name, one)
+    }
+    const services = yield* Effect.context<R>()
+    // Invariant: holds exactly the calls whose handler is running now.
+    const running = new Map<string, Fiber.Fiber<string, unknown>>()
+
+    const execute = Effect.fnUntraced(function* (
+      one: Tool<R>,
+      call: ToolCall,
+      work: Effect.Effect<string, unknown, R>
+    ) {
+      // What is fiber-local at the call (budget, turn, overrides) wins over what was there when the layer was built.
+      const local = yield* Effect.context<never>()
+      const { timeoutMillis } = one
+      const provided = Effect.provideContext(work, Context.merge(services, local))
+      const fiber = yield* Effect.forkChild(
+        timeoutMillis === null
+          ? provided
+          : Effect.timeoutOrElse(provided, { duration: timeoutMillis, orElse: () => Effect.fail(new TimedOut()) })
+      )
+      running.set(call.id, fiber)
+      const exit = yield* Effect.onExit(Fiber.await(fiber), () =>
+        Effect.suspend(() => {
+          if (running.get(call.id) === fiber) running.delete(call.id)
+          return Fiber.interrupt(fiber)
+        })
+      )
+      return resultOf(exit, timeoutMillis)
+    })
+
+    return {
+      specs: Effect.succeed(tools.map((one) => one.spec)),
+      traits: (name) => byName.get(name)?.traits ?? unknownTraits,
+      run: (call) =>
+        Effect.suspend(() => {
+          const one = byName.get(call.name)
+          if (one === undefined) return Effect.succeed(ToolResult.unknownTool(call.name, [...byName.keys()]))
+          const begun = one.begin(call)
+          return Result.isFailure(begun)
+            ? Effect.succeed(ToolResult.invalidArguments(call.name, begun.failure))
+            : execute(one, call, begun.success)
+        }),
+      interrupt: (callId) =>
+        Effect.suspend(() => {
+          const fiber = running.get(callId)
+          return fiber === undefined ? Effect.succeed(false) : Effect.as(Fiber.interrupt(fiber), true)
+        })
+    }
+  })
+
+/** Services the handlers need are taken when the layer is built. */
+export const layer = <R>(tools: ReadonlyArray<Tool<R>>): Layer.Layer<Toolbox, ConfigurationError, R> =>
+  Layer.effect(Toolbox, Effect.map(make(tools), Toolbox.of))
