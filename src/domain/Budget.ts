@@ -81,8 +81,17 @@ const refusalAt = (budget: Budget, used: Counted): Refusal | null => {
   return null
 }
 
-/** Why no further request is admitted now; null = one is. */
-export const refusalOf = (budget: Budget): Refusal | null => refusalAt(budget, plus(budget.spent, budget.reserved))
+/** Why this request is not admitted now; null = it is. A limit in USD admits nothing whose price is unknown. */
+export const refusalOf = (budget: Budget, worst: Amount): Refusal | null => {
+  const refusal = refusalAt(budget, plus(budget.spent, budget.reserved))
+  if (refusal !== null || worst.costUsd !== null || budget.maxNanoUsd === null) return refusal
+  return {
+    limit: "usd",
+    allowed: toUsd(budget.maxNanoUsd),
+    spent: toUsd(budget.spent.nanoUsd),
+    reserved: toUsd(budget.reserved.nanoUsd)
+  }
+}
 
 /** Why the work stops: what was really spent has reached a limit; null = it has not. */
 export const exhaustionOf = (budget: Budget): Refusal | null => refusalAt(budget, budget.spent)
@@ -92,11 +101,20 @@ export const exhaustionOf = (budget: Budget): Refusal | null => refusalAt(budget
  * limit by less than one worst case in total.
  */
 export const admit = (budget: Budget, worst: Amount): Result.Result<Budget, Refusal> => {
-  const refusal = refusalOf(budget)
+  const refusal = refusalOf(budget, worst)
   return refusal === null
     ? Result.succeed({ ...budget, reserved: plus(budget.reserved, counted(worst)) })
     : Result.fail(refusal)
 }
+
+/** A limit in USD needs the price of the model that is asked first; null = it has one, or there is no such limit. */
+export const unpriced = (
+  limits: BudgetLimits,
+  route: { readonly model: string; readonly prices: unknown }
+): string | null =>
+  limits.maxCostUsd !== null && route.prices === null
+    ? `needs the price of ${route.model}: without it no cost can be counted`
+    : null
 
 /** Gives the reservation back and books what was spent; an unknown cost is booked as the worst case. */
 export const settle = (budget: Budget, worst: Amount, spent: Amount): Budget => ({

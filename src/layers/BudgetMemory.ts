@@ -27,7 +27,7 @@ const ledgerOf = (node: Node, open: Map<Reservation, Node>): LedgerShape => {
   return {
     admit: (worst) =>
       Effect.suspend(() => {
-        const refusal = firstOf(chain, Budget.refusalOf)
+        const refusal = firstOf(chain, (budget) => Budget.refusalOf(budget, worst))
         if (refusal !== null) return Effect.fail(exceeded(refusal))
         for (const one of chain) one.budget = Result.getOrElse(Budget.admit(one.budget, worst), () => one.budget)
         const reservation: Reservation = { worst }

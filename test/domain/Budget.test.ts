@@ -19,9 +19,9 @@ it("admits while spent and reserved are below the limit, then refuses", () => {
 it("admits again when a settled request spent less than its worst case", () => {
   const worst = { tokens: 1_000, costUsd: 0 }
   const full = admitted(Budget.make({ maxTokens: 1_000, maxCostUsd: null }), worst)
-  assert.isNotNull(Budget.refusalOf(full))
+  assert.isNotNull(Budget.refusalOf(full, worst))
   const settled = Budget.settle(full, worst, { tokens: 10, costUsd: 0 })
-  assert.isNull(Budget.refusalOf(settled))
+  assert.isNull(Budget.refusalOf(settled, worst))
   assert.strictEqual(settled.spent.tokens, 10)
   assert.strictEqual(settled.reserved.tokens, 0)
 })
@@ -29,7 +29,7 @@ it("admits again when a settled request spent less than its worst case", () => {
 it("refuses at the limit itself, not beyond it", () => {
   const budget = Budget.make({ maxTokens: null, maxCostUsd: 1 }, { tokens: 0, costUsd: 0.99 })
   const next = admitted(budget, { tokens: 1_000, costUsd: 0.01 })
-  assert.strictEqual(Budget.refusalOf(next)?.limit, "usd")
+  assert.strictEqual(Budget.refusalOf(next, { tokens: 1, costUsd: 0 })?.limit, "usd")
   assert.isNull(Budget.exhaustionOf(next))
 })
 
@@ -62,4 +62,11 @@ it("prices every token once, at its own rate", () => {
   }
   assert.closeTo(costOf(prices, usage) ?? -1, (500 * 2 + 400 * 1 + 100 * 4 + 100 * 10) / 1e6, 1e-12)
   assert.isNull(costOf(prices, { ...usage, completionTokens: null }))
+})
+
+it("admits nothing of unknown price under a limit in USD, and names the model", () => {
+  const limits = { maxTokens: null, maxCostUsd: 1 }
+  assert.strictEqual(Budget.refusalOf(Budget.make(limits), { tokens: 1, costUsd: null })?.limit, "usd")
+  assert.include(Budget.unpriced(limits, { model: "large", prices: null }) ?? "", "large")
+  assert.isNull(Budget.unpriced({ ...limits, maxCostUsd: null }, { model: "large", prices: null }))
 })

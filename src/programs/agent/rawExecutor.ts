@@ -98,10 +98,7 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
       return Stream.unwrap(
         Effect.gen(function* () {
           let usage: Usage.Usage | null = null
-          const settle = yield* Effect.acquireRelease(reserve(wire), (settle, exit) =>
-            settle(Exit.isSuccess(exit) ? usage : null)
-          )
-          void settle
+          yield* Effect.acquireRelease(reserve(wire), (settle, exit) => settle(Exit.isSuccess(exit) ? usage : null))
           return client.stream(wire).pipe(
             Stream.tap((part) =>
               Effect.sync(() => {

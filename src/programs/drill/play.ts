@@ -12,6 +12,7 @@ import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import { unpriced, type BudgetLimits } from "../../domain/Budget.ts"
 import { ConfigurationError } from "../../domain/ConfigurationError.ts"
 import { exitCodeOf, exitCodes } from "../../domain/exitCode.ts"
 import { isMessage, isToolSpec, type Message, type ToolSpec } from "../../domain/Message.ts"
@@ -28,15 +29,20 @@ import type { ReplyPart } from "../../domain/ReplyPart.ts"
 import type { Scenario, ScenarioCall } from "../../domain/Scenario.ts"
 import { resolveSettings } from "../../domain/Settings.ts"
 import * as Usage from "../../domain/Usage.ts"
+import * as BudgetMemory from "../../layers/BudgetMemory.ts"
 import * as World from "../../layers/drillWorld.ts"
 import * as EventsMemory from "../../layers/EventsMemory.ts"
 import * as ModelSummarizer from "../../layers/ModelSummarizer.ts"
 import * as OpenAiModelClient from "../../layers/OpenAiModelClient.ts"
 import * as RecoveryLive from "../../layers/RecoveryLive.ts"
 import * as VirtualClock from "../../layers/VirtualClock.ts"
+import { BudgetLedger, type LedgerShape } from "../../services/BudgetLedger.ts"
+import type { Conversation } from "../../services/Conversation.ts"
 import { PolicyOverride, TokenEstimate } from "../../services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../../services/Recovery.ts"
+import type { AgentFailure } from "../agent/runAgent.ts"
 import { changesOf, modelsOf, policyInputOf } from "./drillPolicy.ts"
+import { conversationOf, makeRecord, turnOf, type AgentRecord } from "./playAgent.ts"
 
 /** A result line as the scenario format fixes it; `unsupported` says why a scenario was not played. */
 export type ResultLine = { readonly id: string; readonly status: "unsupported"; readonly why: string } | PlayedLine
@@ -95,6 +101,9 @@ interface Play {
   readonly events: Array<Timed>
   readonly parts: Array<Timed>
   readonly running: Set<Fiber.Fiber<unknown, unknown>>
+  readonly agent: AgentRecord
+  /** The session's budget; null = none. */
+  readonly ledger: LedgerShape | null
 }
 
 const dummyKey = "sk-drill-0000000000"
@@ -103,9 +112,6 @@ const dummyKey = "sk-drill-0000000000"
 export const unsupported = (scenario: Scenario): string | null => {
   if (scenario.expect === undefined) return "shown by a test of its own"
   if (scenario.adapter === "anthropic") return "needs the Anthropic adapter"
-  if (scenario.mode === "agent") return "needs the agent loop"
-  if (scenario.config?.maxCostUsd !== undefined || scenario.config?.maxTotalTokens !== undefined)
-    return "needs session budgets"
   if (scenario.profile !== undefined && profileNamed(scenario.profile) === null)
     return `needs the provider profile ${scenario.profile}`
   return null
@@ -170,6 +176,8 @@ const recoveryOf = (play: Play): Layer.Layer<Recovery, ConfigurationError> => {
       try: () => {
         const settings = settingsOf(scenario)
         const policy = new RecoveryPolicy(policyInputOf(scenario, settings.models))
+        const fault = unpriced(limitsOf(scenario), policy.routes[0])
+        if (fault !== null) throw new ConfigurationError({ field: "maxCostUsd", reason: fault })
         const own = scenario.config?.headers
         return RecoveryLive.layer(policy).pipe(
           Layer.provide(ModelSummarizer.layer({ model: settings.models.primary })),
@@ -199,7 +207,7 @@ const timed = (value: RecoveryEvent | ReplyPart, atMs: number): Timed => ({ ...v
 const stringify = (messages: ReadonlyArray<Message>): string => JSON.stringify(messages)
 
 /** A failure as the result line tells it. The partial text is part of what a drill checks. */
-const failureLine = (failure: RequestFailure | ConfigurationError): Readonly<Record<string, unknown>> => {
+const failureLine = (failure: AgentFailure | ConfigurationError): Readonly<Record<string, unknown>> => {
   if (failure instanceof ConfigurationError) return { configError: failure.message }
   if (isModelError(failure))
     return {
@@ -259,7 +267,7 @@ const replyLine = (reply: ModelReply): Readonly<Record<string, unknown>> => ({
     : { toolCalls: reply.toolCalls.map(({ id, name, arguments: args }) => ({ id, name, arguments: args })) })
 })
 
-const exitCodeOfCall = (exit: Exit.Exit<ModelReply, RequestFailure | ConfigurationError>): number => {
+const exitCodeOfCall = (exit: Exit.Exit<ModelReply, AgentFailure | ConfigurationError>): number => {
   if (Exit.isSuccess(exit)) return exitCodes.ok
   if (Cause.hasInterruptsOnly(exit.cause)) return exitCodes.interrupted
   const found = Cause.findErrorOption(exit.cause)
@@ -292,12 +300,45 @@ const ask = (
     return reply ?? (yield* Effect.die(new Error("a stream ended without Finish")))
   })
 
+/** One turn of the agent. */
+const agentTurn = (play: Play, call: ScenarioCall, conversation: Conversation) =>
+  Effect.suspend(() =>
+    turnOf(
+      {
+        scenario: play.scenario,
+        record: play.agent,
+        tools: toolsOf(call.tools ?? []),
+        stream: call.stream === true,
+        ...(call.maxOutputTokens === undefined ? {} : { maxOutputTokens: call.maxOutputTokens }),
+        ...(call.priority === undefined ? {} : { priority: call.priority }),
+        onPart: (part) => play.parts.push(timed(part._tag === "Finish" ? { ...part } : part, play.stage.now()))
+      },
+      conversation
+    )
+  )
+
+const limitsOf = (scenario: Scenario): BudgetLimits => ({
+  maxTokens: scenario.config?.maxTotalTokens ?? null,
+  maxCostUsd: scenario.config?.maxCostUsd ?? null
+})
+
+const ledgerOf = (scenario: Scenario): Effect.Effect<LedgerShape | null> => {
+  const limits = limitsOf(scenario)
+  return limits.maxTokens === null && limits.maxCostUsd === null
+    ? Effect.succeed(null)
+    : BudgetMemory.make(limits, { tokens: 0, costUsd: scenario.config?.spentUsd ?? 0 })
+}
+
 /** Runs one call under the drill's chance, estimate and interruptions. */
 const runCall = Effect.fnUntraced(function* (play: Play, call: ScenarioCall, messages: ReadonlyArray<Message>) {
   const { scenario, stage } = play
   const config = scenario.config ?? {}
   const random = constantRandom(call.random ?? scenario.random ?? 0)
-  let program = Effect.provideService(ask(play, call, requestOf(call, messages)), Random.Random, random)
+  const conversation = yield* conversationOf(messages)
+  const work: Effect.Effect<ModelReply, AgentFailure | ConfigurationError, Recovery> =
+    scenario.mode === "agent" ? agentTurn(play, call, conversation) : ask(play, call, requestOf(call, messages))
+  let program = Effect.provideService(work, Random.Random, random)
+  if (play.ledger !== null) program = Effect.provideService(program, BudgetLedger, play.ledger)
   const estimate = config.estimateTokens
   if (estimate !== undefined) program = Effect.provideService(program, TokenEstimate, () => estimate)
   if (call.priority === "background") program = Effect.provideService(program, PolicyOverride, changesOf(config))
@@ -307,7 +348,10 @@ const runCall = Effect.fnUntraced(function* (play: Play, call: ScenarioCall, mes
     yield* Fiber.interrupt(fiber)
   const exit = yield* Fiber.await(fiber)
   play.running.delete(fiber)
-  return { exit, endedAtMs: stage.now() }
+  const endedAtMs = stage.now()
+  const kept = yield* conversation.messages
+  const history = scenario.mode !== "agent" && Exit.isSuccess(exit) ? [...kept, toMessage(exit.value)] : kept
+  return { exit, endedAtMs, history }
 })
 
 interface Ended {
@@ -318,12 +362,14 @@ interface Ended {
 
 const endOf = (
   play: Play,
-  messages: ReadonlyArray<Message>,
   before: string,
-  ended: { readonly exit: Exit.Exit<ModelReply, RequestFailure | ConfigurationError>; readonly endedAtMs: number }
+  ended: {
+    readonly exit: Exit.Exit<ModelReply, AgentFailure | ConfigurationError>
+    readonly endedAtMs: number
+    readonly history: ReadonlyArray<Message>
+  }
 ): Ended => {
-  const { exit, endedAtMs } = ended
-  const history = Exit.isSuccess(exit) ? [...messages, toMessage(exit.value)] : messages
+  const { exit, endedAtMs, history } = ended
   const tail = { historyUnchanged: stringify(history) === before, endedAtMs }
   const exitCode = exitCodeOfCall(exit)
   if (Exit.isSuccess(exit)) return { result: { ...replyLine(exit.value), ...tail }, exitCode, history }
@@ -342,7 +388,7 @@ const calls = Effect.fnUntraced(function* (play: Play) {
   const { scenario } = play
   const single = Effect.fnUntraced(function* (call: ScenarioCall, messages: ReadonlyArray<Message>) {
     const before = stringify(messages)
-    return endOf(play, messages, before, yield* runCall(play, call, messages))
+    return endOf(play, before, yield* runCall(play, call, messages))
   })
   if (scenario.parallel !== undefined) {
     const ended = yield* Effect.forEach(scenario.parallel, (call) => single(call, messagesOf(call.messages ?? [])), {
@@ -368,17 +414,29 @@ const calls = Effect.fnUntraced(function* (play: Play) {
       ended.push(one)
     }
   }
+  for (const action of scenario.actions?.filter((other) => other.do === "userMessage") ?? []) {
+    yield* Effect.sleep(Math.max(0, action.atMs - play.stage.now()))
+    const one = yield* single(last, [...history, { role: "user", content: action.text ?? "" }])
+    history = one.history
+    ended.push(one)
+  }
   return { ended, history }
 })
 
 /** What the user does while calls run, at its time. */
 const actions = (play: Play): Effect.Effect<void> =>
   Effect.forEach(
-    (play.scenario.actions ?? []).filter((action) => action.do === "interrupt" && action.atMs >= 0),
+    (play.scenario.actions ?? []).filter((action) => action.do !== "userMessage" && action.atMs >= 0),
     (action) =>
       Effect.andThen(
         Effect.sleep(action.atMs),
-        Effect.forEach([...play.running], (fiber) => Fiber.interrupt(fiber), { discard: true })
+        Effect.suspend(() =>
+          action.do === "interrupt"
+            ? Effect.forEach([...play.running], (fiber) => Fiber.interrupt(fiber), { discard: true })
+            : Effect.forEach([...play.agent.toolboxes], (toolbox) => toolbox.interrupt(action.id ?? ""), {
+                discard: true
+              })
+        )
       ),
     { concurrency: "unbounded", discard: true }
   )
@@ -441,17 +499,26 @@ const lineOf = (
     events: play.events.map(({ policy: _, ...event }) => event as Timed),
     parts: play.parts,
     ...totals,
-    toolExecutions: [],
-    toolResults: [],
-    loop: { warnedAtCalls: [], brokenAtCall: null, detector: null },
+    toolExecutions: play.agent.toolExecutions,
+    toolResults: play.agent.toolResults,
+    loop: {
+      warnedAtCalls: play.agent.warnedAtCalls,
+      brokenAtCall: play.agent.brokenAtCall,
+      detector: play.agent.detector
+    },
     heartbeatsAtMs: play.events.filter(isTag("Heartbeat")).map((event) => event.atMs),
     connectionsOpen: stage.provider.connectionsOpen(),
     exitCode: outcome.ended.at(-1)?.exitCode ?? exitCodes.ok
   }
 }
 
-const playOn = (scenario: Scenario, stage: Stage): Effect.Effect<ResultLine> => {
-  const play: Play = { scenario, stage, events: [], parts: [], running: new Set() }
+const playOn = (scenario: Scenario, stage: Stage): Effect.Effect<ResultLine> =>
+  Effect.flatMap(ledgerOf(scenario), (ledger) =>
+    playWith({ scenario, stage, events: [], parts: [], running: new Set(), agent: makeRecord(), ledger })
+  )
+
+const playWith = (play: Play): Effect.Effect<ResultLine> => {
+  const { stage } = play
   return Effect.gen(function* () {
     const acting = yield* Effect.forkChild(actions(play))
     const outcome = yield* calls(play)
