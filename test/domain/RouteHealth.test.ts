@@ -1,0 +1,274 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import {
+  admit,
+  initial,
+  newcomer,
+  observe,
+  RouteHealthConfig,
+  type Admission,
+  type Asker,
+  type RouteHealth,
+  type Signal
+} from "../../src/domain/RouteHealth.ts"
+import type { Tick } from "../../src/domain/Tick.ts"
+import { runs } from "../support/runs.ts"
+
+const config = RouteHealthConfig.defaults
+const tick = (now: number, spread = 0.5): Tick => ({ now, wall: now, backoffMillis: null, spread, progressMillis: 0 })
+const accepted: Signal = { _tag: "Accepted", ticket: null }
+const failed: Signal = { _tag: "Failed", ticket: null, hintMillis: null }
+const limited = (hintMillis: number | null): Signal => ({ _tag: "RateLimited", ticket: null, hintMillis })
+
+const after = (signals: ReadonlyArray<Signal>, now = 0, spread = 0.5, from = initial(config, 0)): RouteHealth =>
+  signals.reduce((health, signal) => observe(config, health, signal, tick(now, spread)), from)
+
+const ask = (health: RouteHealth, now: number, asker: Partial<Asker> = {}, spread = 0.5) =>
+  admit(config, health, tick(now, spread), { ...newcomer, ...asker })
+
+const open = after([failed, failed, failed])
+
+describe("the breaker", () => {
+  it.each([
+    { given: "two failures", signals: [failed, failed], breaker: "closed" },
+    { given: "three failures", signals: [failed, failed, failed], breaker: "open" },
+    { given: "half of six calls failed", signals: [accepted, accepted, accepted, failed, failed, failed], breaker: "open" },
+    {
+      given: "three of seven calls failed",
+      signals: [accepted, accepted, accepted, accepted, failed, failed, failed],
+      breaker: "closed"
+    },
+    { given: "a hundred rate limits", signals: Array.from({ length: 100 }, () => limited(null)), breaker: "closed" },
+    {
+      given: "a hundred attempts that told nothing",
+      signals: Array.from({ length: 100 }, (): Signal => ({ _tag: "Released", ticket: null })),
+      breaker: "closed"
+    }
+  ])("is $breaker after $given", ({ signals, breaker }) => assert.strictEqual(after(signals).breaker, breaker))
+
+  it("stays closed when three failures are spread over half a minute", () => {
+    const health = [0, 15_000, 30_000].reduce(
+      (before, now) => observe(config, before, failed, tick(now)),
+      initial(config, 0)
+    )
+    assert.strictEqual(health.breaker, "closed")
+  })
+
+  it("waits a cool-down of 0.5 to 1.5 times the setting before the first probe", () => {
+    assert.strictEqual(after([failed, failed, failed], 0, 0).until, 2_500)
+    assert.strictEqual(after([failed, failed, failed], 0, 1).until, 7_500)
+  })
+
+  it("holds one millisecond before the cool-down ends and probes at its end", () => {
+    assert.strictEqual(ask(open, open.until - 1).admission._tag, "Held")
+    assert.deepStrictEqual(ask(open, open.until).admission, { _tag: "Probe", ticket: 0 })
+  })
+
+  it("lets one probe out and holds the others", () => {
+    const probing = ask(open, 5_000).health
+    const second = ask(probing, 5_001)
+    assert.strictEqual(second.admission._tag, "Held")
+    assert.isTrue(second.admission._tag === "Held" && second.admission.untilMillis >= 5_251)
+  })
+
+  it("gives a released probe's place to the next", () => {
+    const probing = ask(open, 5_000).health
+    const released = observe(config, probing, { _tag: "Released", ticket: 0 }, tick(5_100))
+    assert.deepStrictEqual(ask(released, 5_100).admission, { _tag: "Probe", ticket: 1 })
+  })
+
+  it("gives the place away when a probe tells nothing for too long, and ignores it afterwards", () => {
+    const probing = ask(open, 5_000).health
+    assert.strictEqual(ask(probing, 5_000 + config.probeTimeout - 1).admission._tag, "Held")
+    const next = ask(probing, 5_000 + config.probeTimeout)
+    assert.deepStrictEqual(next.admission, { _tag: "Probe", ticket: 1 })
+    const late = observe(config, next.health, { _tag: "Accepted", ticket: 0 }, tick(70_000))
+    assert.strictEqual(late.breaker, "open")
+  })
+
+  it("doubles the cool-down with every failed probe up to the cap", () => {
+    let health = open
+    const coolDowns: Array<number> = []
+    for (let i = 0; i < 5; i++) {
+      const now = health.until
+      const { admission, health: probing } = ask(health, now)
+      assert.strictEqual(admission._tag, "Probe")
+      const ticket = admission._tag === "Probe" ? admission.ticket : null
+      health = observe(config, probing, { _tag: "Failed", ticket, hintMillis: null }, tick(now))
+      coolDowns.push(health.coolDown)
+    }
+    assert.deepStrictEqual(coolDowns, [10_000, 20_000, 30_000, 30_000, 30_000])
+  })
+
+  it("closes when a probe is accepted and lets calls back over the ramp", () => {
+    const closed = observe(config, ask(open, 5_000).health, { _tag: "Accepted", ticket: 0 }, tick(5_000))
+    assert.strictEqual(closed.breaker, "ramp")
+    assert.deepStrictEqual(ask(closed, 7_500, {}, 0.49).admission, { _tag: "Go" })
+    assert.deepStrictEqual(ask(closed, 7_500, {}, 0.51).admission, { _tag: "Held", untilMillis: 7_500, reason: "ramp" })
+    assert.deepStrictEqual(ask(closed, 7_500, { insists: true }, 0.51).admission, { _tag: "Go" })
+    assert.deepStrictEqual(ask(closed, 10_000, {}, 1).admission, { _tag: "Go" })
+  })
+
+  it("is not closed by a late answer that was no probe", () => {
+    assert.strictEqual(observe(config, open, accepted, tick(100)).breaker, "open")
+  })
+
+  it("probes a busy route sooner", () => {
+    const busy = after([...Array.from({ length: 12 }, () => accepted), ...Array.from({ length: 12 }, () => failed)])
+    assert.strictEqual(busy.breaker, "open")
+    assert.strictEqual(busy.coolDown, config.coolDown * config.busyFactor)
+  })
+
+  it("sheds background requests", () => {
+    assert.deepStrictEqual(ask(open, 100, { background: true }).admission, { _tag: "Shed" })
+    assert.deepStrictEqual(ask(initial(config, 0), 0, { background: true }).admission, { _tag: "Go" })
+  })
+
+  it("takes no place from one that only looks", () => {
+    const looked = ask(open, 5_000, { looks: true })
+    assert.strictEqual(looked.admission._tag, "Probe")
+    assert.strictEqual(looked.health, open)
+  })
+})
+
+describe("the hint gate", () => {
+  const gated = after([limited(10_000)], 1_000)
+
+  it("holds new calls until the hint's end and a time of their own", () => {
+    assert.deepStrictEqual(ask(gated, 2_000, {}, 0).admission, { _tag: "Held", untilMillis: 11_000, reason: "hint" })
+    assert.deepStrictEqual(ask(gated, 2_000, {}, 1).admission, { _tag: "Held", untilMillis: 20_000, reason: "hint" })
+    assert.strictEqual(ask(gated, 11_000).admission._tag, "Go")
+    assert.strictEqual(ask(gated, 10_999, {}, 0).admission._tag, "Held")
+  })
+
+  it("keeps the latest of several hints", () => {
+    const both = observe(config, gated, limited(1_000), tick(2_000))
+    assert.strictEqual(both.hintUntil, 11_000)
+    assert.strictEqual(observe(config, gated, limited(20_000), tick(2_000)).hintUntil, 22_000)
+  })
+
+  it("gives the random time up for the deadline but never the hint", () => {
+    const close = ask(gated, 2_000, { deadline: 11_500 }, 1).admission
+    assert.isTrue(close._tag === "Held" && close.untilMillis >= 11_000 && close.untilMillis < 11_500)
+    const past = ask(gated, 2_000, { deadline: 5_000 }, 1).admission
+    assert.deepStrictEqual(past, { _tag: "Held", untilMillis: 11_000, reason: "hint" })
+  })
+
+  it("does not hold the others for a day because one call was told so", () => {
+    assert.strictEqual(after([limited(86_400_000)]).hintUntil, config.hintGateMax)
+  })
+})
+
+describe("the retry budget", () => {
+  const drained = Array.from({ length: 10 }).reduce<RouteHealth>(
+    (health) => ask(health, 0, { retry: true }).health,
+    initial(config, 0)
+  )
+
+  it("lets ten retries go and defers the eleventh, never refuses it", () => {
+    const eleventh = ask(drained, 0, { retry: true }, 0.5).admission
+    assert.deepStrictEqual(eleventh, { _tag: "Held", untilMillis: 10_000, reason: "retryBudget" })
+    assert.strictEqual(ask(drained, 10_000, { retry: true, deferred: true }).admission._tag, "Go")
+  })
+
+  it("asks nothing of first attempts", () => assert.strictEqual(ask(drained, 0).admission._tag, "Go"))
+
+  it("refills with time and with success", () => {
+    assert.strictEqual(ask(drained, 9_999, { retry: true }).admission._tag, "Held")
+    assert.strictEqual(ask(drained, 10_000, { retry: true }).admission._tag, "Go")
+    const helped = after(Array.from({ length: 5 }, () => accepted), 0, 0.5, drained)
+    assert.strictEqual(ask(helped, 0, { retry: true }).admission._tag, "Go")
+  })
+})
+
+const Step = Schema.Struct({
+  wait: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 20_000 })),
+  spread: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 })),
+  act: Schema.Literals(["ask", "retry", "accept", "fail", "limit", "release"])
+})
+
+interface Story {
+  health: RouteHealth
+  now: number
+  readonly tickets: Array<number>
+  readonly probesSent: Array<number>
+}
+
+/** Plays steps at the door; probes that went out are answered in order. */
+const play = (steps: ReadonlyArray<typeof Step.Type>, check: (story: Story, admission: Admission, asker: Asker) => void) => {
+  const story: Story = { health: initial(config, 0), now: 0, tickets: [], probesSent: [] }
+  for (const step of steps) {
+    story.now += step.wait
+    const at = tick(story.now, step.spread)
+    if (step.act === "ask" || step.act === "retry") {
+      const asker: Asker = { ...newcomer, retry: step.act === "retry", deadline: story.now + 30_000 }
+      const before = JSON.stringify(story.health)
+      const next = admit(config, Object.freeze(story.health), at, asker)
+      assert.strictEqual(JSON.stringify(story.health), before)
+      story.health = next.health
+      if (next.admission._tag === "Probe") {
+        story.tickets.push(next.admission.ticket)
+        story.probesSent.push(story.now)
+      }
+      check(story, next.admission, asker)
+    } else {
+      const ticket = story.tickets.shift() ?? null
+      const signal: Signal =
+        step.act === "accept"
+          ? { _tag: "Accepted", ticket }
+          : step.act === "release"
+            ? { _tag: "Released", ticket }
+            : { _tag: step.act === "fail" ? "Failed" : "RateLimited", ticket, hintMillis: step.act === "limit" ? 3_000 : null }
+      story.health = observe(config, Object.freeze(story.health), signal, at)
+    }
+  }
+  return story
+}
+
+const script = { steps: Schema.Array(Step).check(Schema.isMaxLength(60)) }
+
+it.effect.prop(
+  "no wait begins in the past, and only a hint or a cool-down outlasts the deadline",
+  script,
+  ({ steps }) =>
+    Effect.sync(() => {
+      play(steps, ({ now, health }, admission, { deadline }) => {
+        if (admission._tag !== "Held") return
+        assert.isAtLeast(admission.untilMillis, now)
+        if (admission.reason !== "ramp") assert.isAbove(admission.untilMillis, now)
+        const firm = Math.max(health.hintUntil, health.until, now + 250, admission.reason === "retryBudget" ? Infinity : 0)
+        if (deadline !== null && firm < deadline) assert.isBelow(admission.untilMillis, deadline)
+      })
+    }),
+  { arbitrary: { runs: runs(300) } }
+)
+
+it.effect.prop(
+  "one probe at most is out, and the next leaves a cool-down after one that failed",
+  script,
+  ({ steps }) =>
+    Effect.sync(() => {
+      const kept = steps.filter((step) => step.act !== "release" && step.act !== "accept" && step.act !== "limit")
+      const { probesSent } = play(kept, () => {})
+      // The shortest cool-down is half of the busy one.
+      const least = 0.5 * config.coolDown * config.busyFactor
+      for (let i = 1; i < probesSent.length; i++)
+        assert.isAtLeast((probesSent[i] ?? 0) - (probesSent[i - 1] ?? 0), Math.min(least, config.probeTimeout))
+    }),
+  { arbitrary: { runs: runs(300) } }
+)
+
+it.effect.prop(
+  "decides by state, signal, time and chance alone",
+  script,
+  ({ steps }) =>
+    Effect.sync(() => {
+      const first: Array<Admission> = []
+      const second: Array<Admission> = []
+      play(steps, (_, admission) => first.push(admission))
+      play(steps, (_, admission) => second.push(admission))
+      assert.deepStrictEqual(first, second)
+    }),
+  { arbitrary: { runs: runs(100) } }
+)
