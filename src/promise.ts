@@ -100,6 +100,8 @@ async function* iterate(
       ? Effect.never
       : Effect.callback<never, RecoveryCancelledError>((resume) => {
           const onAbort = (): void => resume(Effect.fail(cancelled()))
+          // It may have been aborted while the layers were built.
+          if (signal.aborted) return onAbort()
           signal.addEventListener("abort", onAbort, { once: true })
           return Effect.sync(() => signal.removeEventListener("abort", onAbort))
         })

@@ -455,6 +455,27 @@ const lineDifferences = (expect: Json, line: Line): ReadonlyArray<string> =>
     return rule === undefined ? [`"${name}" is no expectation this version knows`] : rule(want, line)
   })
 
+const clockKeys = new Set([
+  "atMs",
+  "elapsedMs",
+  "endsAtMs",
+  "requestAtMs",
+  "minGapMs",
+  "gapsNonDecreasing",
+  "heartbeats",
+  "remainingMs",
+  "retryAt"
+])
+
+/** Expectations without instants and spans, for runs in real time: decided waits stay, measured time goes. */
+export const withoutClock = (expect: unknown): unknown => {
+  if (Array.isArray(expect)) return expect.map(withoutClock)
+  if (!isObject(expect)) return expect
+  return Object.fromEntries(
+    Object.entries(expect).flatMap(([key, value]) => (clockKeys.has(key) ? [] : [[key, withoutClock(value)]]))
+  )
+}
+
 /** What of a scenario's expectations does not hold for a result line; empty = everything holds. */
 export const checkLine = (scenario: Json, line: Json): ReadonlyArray<string> => {
   const all = listOf(line["requests"]).filter(isObject)

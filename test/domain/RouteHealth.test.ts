@@ -33,7 +33,11 @@ describe("the breaker", () => {
   it.each([
     { given: "two failures", signals: [failed, failed], breaker: "closed" },
     { given: "three failures", signals: [failed, failed, failed], breaker: "open" },
-    { given: "half of six calls failed", signals: [accepted, accepted, accepted, failed, failed, failed], breaker: "open" },
+    {
+      given: "half of six calls failed",
+      signals: [accepted, accepted, accepted, failed, failed, failed],
+      breaker: "open"
+    },
     {
       given: "three of seven calls failed",
       signals: [accepted, accepted, accepted, accepted, failed, failed, failed],
@@ -177,7 +181,12 @@ describe("the retry budget", () => {
   it("refills with time and with success", () => {
     assert.strictEqual(ask(drained, 9_999, { retry: true }).admission._tag, "Held")
     assert.strictEqual(ask(drained, 10_000, { retry: true }).admission._tag, "Go")
-    const helped = after(Array.from({ length: 5 }, () => accepted), 0, 0.5, drained)
+    const helped = after(
+      Array.from({ length: 5 }, () => accepted),
+      0,
+      0.5,
+      drained
+    )
     assert.strictEqual(ask(helped, 0, { retry: true }).admission._tag, "Go")
   })
 })
@@ -196,7 +205,10 @@ interface Story {
 }
 
 /** Plays steps at the door; probes that went out are answered in order. */
-const play = (steps: ReadonlyArray<typeof Step.Type>, check: (story: Story, admission: Admission, asker: Asker) => void) => {
+const play = (
+  steps: ReadonlyArray<typeof Step.Type>,
+  check: (story: Story, admission: Admission, asker: Asker) => void
+) => {
   const story: Story = { health: initial(config, 0), now: 0, tickets: [], probesSent: [] }
   for (const step of steps) {
     story.now += step.wait
@@ -219,7 +231,11 @@ const play = (steps: ReadonlyArray<typeof Step.Type>, check: (story: Story, admi
           ? { _tag: "Accepted", ticket }
           : step.act === "release"
             ? { _tag: "Released", ticket }
-            : { _tag: step.act === "fail" ? "Failed" : "RateLimited", ticket, hintMillis: step.act === "limit" ? 3_000 : null }
+            : {
+                _tag: step.act === "fail" ? "Failed" : "RateLimited",
+                ticket,
+                hintMillis: step.act === "limit" ? 3_000 : null
+              }
       story.health = observe(config, Object.freeze(story.health), signal, at)
     }
   }
@@ -237,7 +253,12 @@ it.effect.prop(
         if (admission._tag !== "Held") return
         assert.isAtLeast(admission.untilMillis, now)
         if (admission.reason !== "ramp") assert.isAbove(admission.untilMillis, now)
-        const firm = Math.max(health.hintUntil, health.until, now + 250, admission.reason === "retryBudget" ? Infinity : 0)
+        const firm = Math.max(
+          health.hintUntil,
+          health.until,
+          now + 250,
+          admission.reason === "retryBudget" ? Infinity : 0
+        )
         if (deadline !== null && firm < deadline) assert.isBelow(admission.untilMillis, deadline)
       })
     }),

@@ -19,8 +19,7 @@ const breakOpen = (key: string) =>
     for (let i = 0; i < 3; i++) yield* store.observe(key, failed, tick(0))
   })
 
-const admission = (key: string, now: number) =>
-  Effect.flatMap(HealthStore, (store) => store.admit(key, tick(now)))
+const admission = (key: string, now: number) => Effect.flatMap(HealthStore, (store) => store.admit(key, tick(now)))
 
 it.effect("keeps routes apart", () =>
   Effect.gen(function* () {

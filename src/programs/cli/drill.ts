@@ -48,7 +48,7 @@ export const drill = Command.make(
   { file, ...flags },
   Effect.fnUntraced(function* (input) {
     const { play, playEntry } = yield* Effect.promise(() => import("../drill/play.ts"))
-    const { checkLine } = yield* Effect.promise(() => import("../../domain/scenarioExpect.ts"))
+    const { checkLine, withoutClock } = yield* Effect.promise(() => import("../../domain/scenarioExpect.ts"))
     const { timeline } = yield* Effect.promise(() => import("../drill/timeline.ts"))
     const options = { live: input.live }
     const id = input.id._tag === "Some" ? input.id.value : null
@@ -74,8 +74,11 @@ export const drill = Command.make(
     }
 
     const entries = yield* entriesOf(input.file.value, id)
+    // Real time is not compared to the millisecond.
+    const check: typeof checkLine = (scenario, line) =>
+      checkLine(input.live ? { ...scenario, expect: withoutClock(scenario["expect"]) } : scenario, line)
     return yield* input.check
-      ? checkAll(entries, (entry) => playEntry(entry, options), checkLine, input.json)
+      ? checkAll(entries, (entry) => playEntry(entry, options), check, input.json)
       : Effect.forEach(
           entries,
           (entry) =>

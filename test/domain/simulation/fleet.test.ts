@@ -13,7 +13,12 @@ import { builtIn, fromCsv, meanServiceMillis } from "../../../src/domain/simulat
 import { machineBehaviour } from "../../../src/domain/simulation/MachineBehaviour.ts"
 import { oracle } from "../../../src/domain/simulation/Oracle.ts"
 import { peerBehaviour, peerNames, type PeerName } from "../../../src/domain/simulation/Peers.ts"
-import { makeScenario, requestsPerClient, slotsFor, type ScenarioName } from "../../../src/domain/simulation/Scenario.ts"
+import {
+  makeScenario,
+  requestsPerClient,
+  slotsFor,
+  type ScenarioName
+} from "../../../src/domain/simulation/Scenario.ts"
 import { runs } from "../../support/runs.ts"
 
 const trace = builtIn()
@@ -189,7 +194,10 @@ describe("a load trace", () => {
     })
     assert.approximately(arrivals.count, 120, 12)
     assert.isAbove(arrivals.atMillis[arrivals.count - 1] ?? 0, 55_000)
-    assert.deepStrictEqual([...arrivals.atMillis], [...arrivals.atMillis].sort((a, b) => a - b))
+    assert.deepStrictEqual(
+      [...arrivals.atMillis],
+      [...arrivals.atMillis].sort((a, b) => a - b)
+    )
     return undefined
   })
 
@@ -222,7 +230,10 @@ it.effect.prop(
         assert.strictEqual(queue.kind, queue.subject % 6)
         out.push(queue.atMillis)
       }
-      assert.deepStrictEqual(out, [...times].sort((a, b) => a - b))
+      assert.deepStrictEqual(
+        out,
+        [...times].sort((a, b) => a - b)
+      )
     }),
   { arbitrary: { runs: runs(200) } }
 )

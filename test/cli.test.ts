@@ -1,0 +1,135 @@
+import { assert, describe, it } from "@effect/vitest"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+const cli = join(import.meta.dirname, "../src/cli.ts")
+const fixtures = join(import.meta.dirname, "fixtures/scenarios/dev.json")
+
+interface Ran {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** The command line as a user runs it, in a folder and an environment of its own. */
+const run = (
+  args: ReadonlyArray<string>,
+  env: Record<string, string> = {},
+  files: Record<string, string> = {}
+): Ran => {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-"))
+  try {
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+    const { status, stdout, stderr } = spawnSync(process.execPath, [cli, ...args], {
+      cwd: folder,
+      env: { PATH: process.env["PATH"] ?? "", ...env },
+      encoding: "utf8"
+    })
+    return { code: status, out: stdout, err: stderr }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const good = { OPENAI_API_KEY: "sk-cli-secret-1", OPENAI_MODEL: "large", OPENAI_FALLBACK_MODEL: "small" }
+
+describe("the command line", () => {
+  it("shows the tour and that its text is exact", () => {
+    const ran = run(["drill"])
+    assert.strictEqual(ran.code, 0)
+    for (const part of [
+      "rate limit (429)",
+      "overloaded (529)",
+      "input too long (400)",
+      "answer cut",
+      "exact to the character"
+    ])
+      assert.include(ran.out, part)
+  })
+
+  it("prints one JSON line per scenario, also for one that is asked for", () => {
+    const ran = run(["drill", fixtures, "--id", "D-RT-03", "--json"])
+    const line = JSON.parse(ran.out) as { readonly id: string; readonly sleepsMs: ReadonlyArray<number> }
+    assert.deepStrictEqual([line.id, line.sleepsMs, ran.code], ["D-RT-03", [500, 1000], 0])
+  })
+
+  it("fails a check when an expectation does not hold", () => {
+    const scenario = {
+      id: "X-01",
+      request: { messages: [{ role: "user", content: "a" }] },
+      provider: [{ http: 401, body: {} }],
+      expect: { result: { reply: "x" } }
+    }
+    const ran = run(
+      ["drill", "s.json", "--check"],
+      {},
+      { "s.json": JSON.stringify({ scenarios: [scenario, { id: "X-02" }] }) }
+    )
+    assert.strictEqual(ran.code, 1)
+    assert.include(ran.out, "result.reply is nothing")
+    assert.include(ran.out, "0 pass, 1 fail, 1 not yet supported")
+  })
+
+  it("plays over real sockets", () => {
+    const ran = run(["drill", fixtures, "--id", "D-RT-07", "--check", "--live"])
+    assert.include(ran.out, "1 pass, 0 fail")
+  })
+
+  it("shows the configuration without the key; the environment wins over .env", () => {
+    const ran = run(
+      ["config", "--json"],
+      { OPENAI_MODEL: "from-env" },
+      { ".env": "OPENAI_API_KEY=sk-cli-secret-1\nOPENAI_MODEL=from-file\nOPENAI_FALLBACK_MODEL=none\n" }
+    )
+    const shown = JSON.parse(ran.out) as {
+      readonly policy: { readonly routes: ReadonlyArray<{ readonly model: string }> }
+    }
+    assert.deepStrictEqual(
+      shown.policy.routes.map((route) => route.model),
+      ["from-env"]
+    )
+    assert.notInclude(ran.out, "secret")
+    assert.include(run(["config", "--preset", "unattended"], good).out, "unlimited")
+  })
+
+  it("replays a log and finds what differs", () => {
+    const line = JSON.parse(run(["drill", fixtures, "--id", "D-RT-03", "--json"]).out) as {
+      readonly events: ReadonlyArray<Record<string, unknown>>
+    }
+    const policy = (JSON.parse(run(["config", "--json"], good).out) as { readonly policy: unknown }).policy
+    const events = line.events.map((event) => (event["_tag"] === "Started" ? { ...event, policy } : event))
+    const log = (changed: boolean): string =>
+      events
+        .map((event) =>
+          JSON.stringify(changed && event["_tag"] === "Transitioned" ? { ...event, action: { _tag: "Done" } } : event)
+        )
+        .join("\n")
+    const same = run(["replay", "log.ndjson"], {}, { "log.ndjson": log(false) })
+    assert.strictEqual(same.code, 0)
+    assert.include(same.out, "3 decisions, 0 differ")
+    const other = run(["replay", "log.ndjson"], {}, { "log.ndjson": log(true) })
+    assert.strictEqual(other.code, 1)
+    assert.include(other.out, "DIFFERS")
+  })
+
+  it.each<readonly [ReadonlyArray<string>, Record<string, string>, string]>([
+    [["config"], {}, "OPENAI_API_KEY"],
+    [["config"], { ...good, OPENAI_BASE_URL: "ftp://x" }, "OPENAI_BASE_URL"],
+    [["config"], { ...good, HOLDFAST_DEADLINE: "soon" }, "HOLDFAST_DEADLINE"],
+    [["config", "--preset", "wild"], good, "preset"],
+    [["drill", "missing.json"], {}, "missing.json"],
+    [["drill", fixtures, "--id", "nobody"], {}, "--id"],
+    [["drill", "--bogus"], {}, "--bogus"],
+    [["replay", "missing.ndjson"], {}, "missing.ndjson"],
+    [["replay"], {}, "LOG"],
+    [["dance"], {}, "dance"]
+  ])("%j ends with 2 and one sentence that names %3$s", (args, env, name) => {
+    const ran = run(args, env)
+    assert.strictEqual(ran.code, 2)
+    assert.include(ran.err, name)
+    assert.notMatch(ran.err, /secret|^\s+at /m)
+    assert.strictEqual(ran.err.trim().split("\n").length, 1)
+  })
+})
