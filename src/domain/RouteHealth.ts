@@ -60,7 +60,7 @@ const defaults: RouteHealthConfig = {
   coolDown: 5_000,
   coolDownMax: 30_000,
   busyCalls: 12,
-  busyFactor: 0.6,
+  busyFactor: 0.55,
   probeTimeout: 60_000,
   ramp: 5_000,
   hintGate: true,
