@@ -9,11 +9,12 @@ import { config } from "./programs/cli/config.ts"
 import { drill } from "./programs/cli/drill.ts"
 import { exitWith } from "./programs/cli/exit.ts"
 import { replay } from "./programs/cli/replay.ts"
+import { run as runCommand } from "./programs/cli/run.ts"
 import { simulate } from "./programs/cli/simulate.ts"
 
 const root = Command.make("holdfast").pipe(
   Command.withDescription("keeps an agent's model calls alive"),
-  Command.withSubcommands([drill, config, replay, simulate])
+  Command.withSubcommands([drill, runCommand, config, replay, simulate])
 )
 
 const run = Command.runWith(root, { version: "0.0.0", renderErrors: false })

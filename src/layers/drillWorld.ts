@@ -256,10 +256,10 @@ export const loopback = async (scenario: Scenario): Promise<Loopback> => {
       return
     }
     response.flushHeaders()
+    const closed = new Promise<void>((resolve) => response.once("close", resolve))
     for (const item of expandSse(step.sse)) {
       if (response.destroyed) return
-      if (item.waitMs !== undefined)
-        await Promise.race([pause(item.waitMs), new Promise((resolve) => response.once("close", resolve))])
+      if (item.waitMs !== undefined) await Promise.race([pause(item.waitMs), closed])
       else response.write(sseText(item))
     }
     if (step.end === "reset") {
