@@ -8,17 +8,22 @@ import { ConfigurationError } from "./ConfigurationError.ts"
 import { FaultKind, isLegal } from "./FaultKind.ts"
 import { HintFormat } from "./RetryAfter.ts"
 
-/** A place in a JSON body: `/error/code`; `/0/error` is inside an array. */
+/**
+ * A place in an answer: `/error/code`; `/0/error` is inside an array, `*` is any element of one; `header:x-name` is a
+ * header, read up to its first colon.
+ */
 export const Pointer = Schema.String
 export type Pointer = typeof Pointer.Type
 
-/** An exact match: this value at one of these places (default: the profile's code places) means this kind. */
+/** This value at this place (default: any of the profile's code places) means this kind. */
 export const CodeRow = Schema.Struct({
   /** null = with any status the kind allows. */
   status: Schema.NullOr(Schema.Int),
   /** null = at any of the code places. */
   at: Schema.NullOr(Pointer),
   value: Schema.Union([Schema.String, Schema.Finite, Schema.Boolean]),
+  /** Default `exact`. `prefix` and `part` match identifiers that carry a variable part; `present`: anything is there. */
+  match: Schema.optionalKey(Schema.Literals(["exact", "prefix", "part", "present"])),
   kind: FaultKind
 })
 export type CodeRow = typeof CodeRow.Type
@@ -33,12 +38,17 @@ export const FinishReasonName = Schema.Literals([
   "pause"
 ])
 
-/** Where a wait hint stands. `exhausted`: a header that must be 0 for the reset to count (a window that is used up). */
+/** Where a wait hint stands, beside retry-after-ms and Retry-After. */
 export const HintSource = Schema.Struct({
   header: Schema.NullOr(Schema.String),
   pointer: Schema.NullOr(Pointer),
+  /** Name in the trail; default: the header, or `body` and the pointer. */
+  label: Schema.optionalKey(Schema.String),
   format: HintFormat,
-  exhausted: Schema.NullOr(Schema.String)
+  /** Header of the same window that must be 0 for the reset to count. */
+  exhausted: Schema.NullOr(Schema.String),
+  /** Error code or type that names this window as the one that is used up, in place of `exhausted`. */
+  window: Schema.optionalKey(Schema.String)
 })
 export type HintSource = typeof HintSource.Type
 
@@ -49,8 +59,16 @@ export const ProviderProfile = Schema.Struct({
   /** Places of codes beside the global ones, in order of authority. */
   codeAt: Schema.Array(Pointer),
   rows: Schema.Array(CodeRow),
+  /** Kinds of statuses that mean something of their own here, by status; codes win. */
+  statuses: Schema.Record(Schema.String, FaultKind),
+  /** Places inside a 200 where anything but `unless` is an error of its own. */
+  inBandAt: Schema.Array(Schema.Struct({ at: Pointer, unless: Schema.NullOr(Schema.Finite) })),
+  /** Two counts of an error body; the first above the second is an overflow, whatever the code. */
+  overflowEvidence: Schema.NullOr(Schema.Struct({ prompt: Pointer, window: Pointer })),
   /** Finish reasons beside OpenAI's. */
   finishReasons: Schema.Record(Schema.String, FinishReasonName),
+  /** Finish reasons that report a failure of the provider. */
+  finishFaults: Schema.Record(Schema.String, FaultKind),
   /** Hint sources after retry-after-ms and Retry-After. */
   hints: Schema.Array(HintSource),
   /** Default wire name of the output budget, and models (by prefix) that want the other one. */
@@ -77,13 +95,39 @@ export const makeProfile = (
   baseUrls: [],
   codeAt: [],
   rows: [],
+  statuses: {},
+  inBandAt: [],
+  overflowEvidence: null,
   finishReasons: {},
+  finishFaults: {},
   hints: [],
   budgetParam: "max_tokens",
   completionTokenModels: [],
   ...parts,
   capabilities: { prefill: false, signedThinking: false, cacheMarkers: false, ...parts.capabilities }
 })
+
+/** Rows of one kind: these codes, with this status (default: any the kind allows). */
+export const rowsOf = (
+  kind: FaultKind,
+  values: ReadonlyArray<string | number>,
+  options: { readonly status?: number; readonly at?: Pointer; readonly match?: CodeRow["match"] } = {}
+): ReadonlyArray<CodeRow> =>
+  values.map((value) => ({
+    status: options.status ?? null,
+    at: options.at ?? null,
+    value,
+    ...(options.match === undefined ? {} : { match: options.match }),
+    kind
+  }))
+
+/** A reset header and the header that says whether its window is used up. */
+export const resetHeader = (
+  header: string,
+  format: HintFormat,
+  exhausted: string | null = null,
+  window?: string
+): HintSource => ({ header, pointer: null, format, exhausted, ...(window === undefined ? {} : { window }) })
 
 /** Rows a user adds: this status with this code or type is of this kind. They win over the profile's own. */
 export interface UserCode {

@@ -114,8 +114,8 @@ const spanOf = (value: string): number | null => {
 }
 
 /** From here on a bare number is an instant: 1e9 s is 2001, 1e12 ms the same. */
-const firstEpochSeconds = 1e9
-const firstEpochMillis = 1e11
+export const firstEpochSeconds = 1e9
+export const firstEpochMillis = 1e11
 
 /** Formats of hint values that providers document. */
 export const HintFormat = Schema.Literals([

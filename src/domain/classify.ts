@@ -5,7 +5,7 @@
 import { inBandStatus, isLegal, kindOfStatus, type FaultKind } from "./FaultKind.ts"
 import type { FinishReason } from "./ModelReply.ts"
 import type { CodeRow, HintSource, Pointer, ProviderProfile } from "./ProviderProfile.ts"
-import { httpDate, parseHint, type HintReading } from "./RetryAfter.ts"
+import { firstEpochMillis, firstEpochSeconds, httpDate, parseHint, type HintReading } from "./RetryAfter.ts"
 
 export interface Answer {
   readonly status: number
@@ -26,21 +26,33 @@ export interface Verdict {
   /** For people; no decision reads it. */
   readonly providerMessage: string | null
   readonly requestId: string | null
+  /** Epoch milliseconds when a used-up quota is full again; null = not said. */
+  readonly resetAt: number | null
 }
 
 type Json = Readonly<Record<string, unknown>>
 
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** The value at a place of a body; undefined when there is none. */
-export const valueAt = (body: unknown, pointer: Pointer): unknown => {
-  let value: unknown = body
-  for (const key of pointer.split("/").slice(1)) {
-    if (Array.isArray(value)) value = value[Number(key)]
-    else if (isObject(value)) value = value[key]
-    else return undefined
-  }
-  return value
+/** All values at a place of a body; `*` stands for every element of an array. */
+const valuesAt = (body: unknown, pointer: Pointer): ReadonlyArray<unknown> => {
+  let values: ReadonlyArray<unknown> = [body]
+  for (const key of pointer.split("/").slice(1))
+    values = values.flatMap((value): ReadonlyArray<unknown> => {
+      if (Array.isArray(value)) return key === "*" ? value : [value[Number(key)]]
+      return isObject(value) && Object.hasOwn(value, key) ? [value[key]] : []
+    })
+  return values.filter((value) => value !== undefined)
+}
+
+/** The first value at a place of a body; undefined when there is none. */
+export const valueAt = (body: unknown, pointer: Pointer): unknown => valuesAt(body, pointer)[0]
+
+/** Values at a place of an answer, which may be a header. */
+const readAt = (answer: Answer, body: unknown, place: Pointer): ReadonlyArray<unknown> => {
+  if (!place.startsWith("header:")) return valuesAt(body, place)
+  const value = answer.headers[place.slice("header:".length)]
+  return value === undefined ? [] : [value.split(":")[0]]
 }
 
 /** Codes and types, flat or one level deeper, in order of authority. */
@@ -61,9 +73,11 @@ const isCode = (value: unknown): value is string | number => typeof value === "s
 
 const placesOf = (profile: ProviderProfile): ReadonlyArray<Pointer> => [...profile.codeAt, ...codePlaces]
 
-const codesOf = (profile: ProviderProfile, body: unknown): ReadonlyArray<string | number> =>
+type Code = string | number
+
+const codesOf = (profile: ProviderProfile, answer: Answer, body: unknown): ReadonlyArray<Code> =>
   placesOf(profile)
-    .map((place) => valueAt(body, place))
+    .flatMap((place) => readAt(answer, body, place))
     .filter(isCode)
 
 /** Exact words that mean the same everywhere. Overflow words count on a 400 and inside a 200. */
@@ -86,10 +100,23 @@ const globalTable: Readonly<Record<string, FaultKind>> = {
   content_filter: "content_filtered"
 }
 
-const rowMatches = (row: CodeRow, status: number, body: unknown, codes: ReadonlyArray<string | number>): boolean =>
-  (row.status === null || row.status === status) &&
-  isLegal(row.kind, status) &&
-  (row.at === null ? codes.some((code) => code === row.value) : valueAt(body, row.at) === row.value)
+const valueMatches = (row: CodeRow, value: unknown): boolean => {
+  switch (row.match) {
+    case "present":
+      return value !== null && value !== undefined
+    case "prefix":
+      return typeof value === "string" && value.startsWith(String(row.value))
+    case "part":
+      return typeof value === "string" && value.includes(String(row.value))
+    default:
+      return value === row.value
+  }
+}
+
+const rowMatches = (row: CodeRow, answer: Answer, body: unknown, codes: ReadonlyArray<Code>): boolean =>
+  (row.status === null || row.status === answer.status) &&
+  isLegal(row.kind, answer.status) &&
+  (row.at === null ? codes : readAt(answer, body, row.at)).some((value) => valueMatches(row, value))
 
 const globalKind = (status: number, codes: ReadonlyArray<string | number>): FaultKind | null => {
   for (const code of codes) {
@@ -113,18 +140,33 @@ const numericKind = (codes: ReadonlyArray<string | number>): FaultKind | null =>
   return null
 }
 
-const kindOf = (profile: ProviderProfile, status: number, body: unknown): FaultKind => {
-  const codes = codesOf(profile, body)
-  for (const row of profile.rows) if (rowMatches(row, status, body, codes)) return row.kind
-  const known = globalKind(status, codes)
-  if (known !== null) return known
-  return status === inBandStatus ? (numericKind(codes) ?? "server_error") : kindOfStatus(status)
+/** The server itself says that the prompt has more tokens than the window. */
+const showsOverflow = (profile: ProviderProfile, body: unknown): boolean => {
+  if (profile.overflowEvidence === null) return false
+  const prompt = valueAt(body, profile.overflowEvidence.prompt)
+  const window = valueAt(body, profile.overflowEvidence.window)
+  return typeof prompt === "number" && typeof window === "number" && prompt > window
 }
 
-const codeOf = (profile: ProviderProfile, body: unknown): string | null => {
-  const codes = codesOf(profile, body)
-  const word = codes.find((code) => typeof code === "string" && code !== "error")
-  const first = word ?? codes[0]
+/** An error inside a 200 whose code nobody knows is an answer that cannot be read: it may be a page of something else. */
+const kindOf = (profile: ProviderProfile, answer: Answer, body: unknown): FaultKind => {
+  const { status } = answer
+  const codes = codesOf(profile, answer, body)
+  for (const row of profile.rows) if (rowMatches(row, answer, body, codes)) return row.kind
+  if (showsOverflow(profile, body) && isLegal("prompt_too_long", status)) return "prompt_too_long"
+  const known = globalKind(status, codes)
+  if (known !== null) return known
+  if (status === inBandStatus) return numericKind(codes) ?? "malformed_response"
+  const own = Object.hasOwn(profile.statuses, status) ? profile.statuses[status] : undefined
+  return own !== undefined && isLegal(own, status) ? own : kindOfStatus(status)
+}
+
+/** Words that only say that something failed. */
+const emptyWords: ReadonlySet<string> = new Set(["error", "invalid_request_error", ""])
+
+const codeOf = (codes: ReadonlyArray<Code>): string | null => {
+  const word = codes.find((code) => typeof code === "string" && !emptyWords.has(code) && !/^\d+$/.test(code))
+  const first = word ?? codes.find((code) => code !== "error" && code !== "")
   return first === undefined ? null : String(first)
 }
 
@@ -134,7 +176,9 @@ const messagePlaces: ReadonlyArray<Pointer> = [
   "/message",
   "/error",
   "/detail",
-  "/detail/message"
+  "/detail/message",
+  "/errors/0/message",
+  "/base_resp/status_msg"
 ]
 
 const messageOf = (body: unknown): string | null => {
@@ -151,27 +195,69 @@ const standardHints: ReadonlyArray<HintSource> = [
   { header: "retry-after", pointer: null, format: "retry-after", exhausted: null }
 ]
 
-/** Hints in order of authority: retry-after-ms, Retry-After, the profile's reset headers, the body. */
-const hintsOf = (profile: ProviderProfile, answer: Answer, body: unknown): ReadonlyArray<HintReading> => {
-  const date = answer.headers["date"]
-  const serverEpochMillis = date === undefined ? null : httpDate(date)
-  return [...standardHints, ...profile.hints].flatMap((source): ReadonlyArray<HintReading> => {
-    const raw = source.header === null ? valueAt(body, source.pointer ?? "") : answer.headers[source.header]
-    if (raw === undefined || raw === null || typeof raw === "object") return []
-    // A reset of a window that still has room is not a reason to wait.
-    if (source.exhausted !== null && answer.headers[source.exhausted] !== "0") return []
-    const name = source.header ?? `body ${source.pointer ?? ""}`
-    const value = parseHint(source.format, String(raw))
-    switch (value._tag) {
-      case "Delay":
-        return [{ _tag: "Delay", source: name, millis: value.millis }]
-      case "At":
-        return [{ _tag: "At", source: name, epochMillis: value.epochMillis, serverEpochMillis }]
-      case "Invalid":
-        return [{ _tag: "Invalid", source: name }]
-    }
-  })
+const hintName = (source: HintSource, raw: string): string => {
+  const name = source.label ?? source.header ?? `body ${source.pointer ?? ""}`
+  // A bare number in a reset header: say how it was understood.
+  if (source.format !== "reset" || !/^\d+$/.test(raw.trim())) return name
+  const number = Number(raw)
+  return number < firstEpochSeconds ? name : `${name} (epoch ${number < firstEpochMillis ? "seconds" : "milliseconds"})`
 }
+
+const readHint = (answer: Answer, body: unknown, source: HintSource): ReadonlyArray<HintReading> => {
+  const raw = source.header === null ? valueAt(body, source.pointer ?? "") : answer.headers[source.header]
+  if (raw === undefined || raw === null || typeof raw === "object") return []
+  const date = answer.headers["date"]
+  const name = hintName(source, String(raw))
+  const value = parseHint(source.format, String(raw))
+  switch (value._tag) {
+    case "Delay":
+      return [{ _tag: "Delay", source: name, millis: value.millis }]
+    case "At":
+      return [
+        {
+          _tag: "At",
+          source: name,
+          epochMillis: value.epochMillis,
+          serverEpochMillis: date === undefined ? null : httpDate(date)
+        }
+      ]
+    case "Invalid":
+      return [{ _tag: "Invalid", source: name }]
+  }
+}
+
+/**
+ * Which of the profile's sources count. A reset header stands on every answer of some providers, so it counts on a limit
+ * only, and only for a window that is used up: its remaining header is 0, or the code names it, or no other is there.
+ */
+const countingSources = (
+  profile: ProviderProfile,
+  answer: Answer,
+  kind: FaultKind,
+  codes: ReadonlyArray<Code>
+): ReadonlyArray<HintSource> => {
+  const isLimit = kind === "rate_limited" || kind === "quota_exhausted" || answer.status === 429
+  const resets = profile.hints.filter(({ header }) => header !== null && answer.headers[header] !== undefined)
+  const used = resets.filter(
+    ({ exhausted, window }) =>
+      exhausted === null || answer.headers[exhausted] === "0" || (window !== undefined && codes.includes(window))
+  )
+  const [only] = resets
+  const lone = resets.length === 1 && only !== undefined ? [only] : []
+  return [...(isLimit ? (used.length > 0 ? used : lone) : []), ...profile.hints.filter(({ header }) => header === null)]
+}
+
+/** Hints in order of authority: retry-after-ms, Retry-After, the profile's reset headers, the body. */
+const hintsOf = (
+  profile: ProviderProfile,
+  answer: Answer,
+  body: unknown,
+  kind: FaultKind,
+  codes: ReadonlyArray<Code>
+): ReadonlyArray<HintReading> =>
+  [...standardHints, ...countingSources(profile, answer, kind, codes)].flatMap((source) =>
+    readHint(answer, body, source)
+  )
 
 const shouldRetryOf = (answer: Answer): boolean | null => {
   const value = answer.headers["x-should-retry"]
@@ -179,35 +265,67 @@ const shouldRetryOf = (answer: Answer): boolean | null => {
 }
 
 const requestIdOf = (answer: Answer): string | null =>
-  answer.headers["x-request-id"] ?? answer.headers["request-id"] ?? answer.headers["apim-request-id"] ?? null
+  answer.headers["x-request-id"] ??
+  answer.headers["request-id"] ??
+  answer.headers["apim-request-id"] ??
+  answer.headers["x-amzn-requestid"] ??
+  null
 
-const verdictOf = (profile: ProviderProfile, answer: Answer, body: unknown): Verdict => ({
-  kind: kindOf(profile, answer.status, body),
-  status: answer.status,
-  code: codeOf(profile, body),
-  inBand: answer.status === inBandStatus,
-  hints: hintsOf(profile, answer, body),
-  shouldRetry: shouldRetryOf(answer),
-  providerMessage: messageOf(body),
-  requestId: requestIdOf(answer)
-})
+/** A quota that names the instant of its reset. */
+const resetAtOf = (kind: FaultKind, hints: ReadonlyArray<HintReading>): number | null =>
+  kind === "quota_exhausted" ? (hints.find((hint) => hint._tag === "At")?.epochMillis ?? null) : null
+
+const verdictOf = (profile: ProviderProfile, answer: Answer, body: unknown, known?: FaultKind): Verdict => {
+  const codes = codesOf(profile, answer, body)
+  const kind = known ?? kindOf(profile, answer, body)
+  const hints = hintsOf(profile, answer, body, kind, codes)
+  return {
+    kind,
+    status: answer.status,
+    code: codeOf(codes),
+    inBand: answer.status === inBandStatus,
+    hints,
+    shouldRetry: shouldRetryOf(answer),
+    providerMessage: messageOf(body),
+    requestId: requestIdOf(answer),
+    resetAt: resetAtOf(kind, hints)
+  }
+}
 
 /** The verdict on an answer with a status outside 200 to 299. */
 export const classifyAnswer = (profile: ProviderProfile, answer: Answer): Verdict =>
   verdictOf(profile, answer, unwrap(answer.body))
+
+const hasError = (body: Json): boolean =>
+  isObject(body["error"]) ||
+  (typeof body["error"] === "string" && body["error"] !== "") ||
+  body["object"] === "error" ||
+  body["type"] === "error"
 
 /** An error inside a 200, or inside one chunk of a stream (also inside a choice); null when there is none. */
 export const inBandFault = (profile: ProviderProfile, answer: Answer): Verdict | null => {
   const body = unwrap(answer.body)
   if (!isObject(body)) return null
   const inBand: Answer = { ...answer, status: inBandStatus }
-  if ((isObject(body["error"]) || typeof body["error"] === "string") && body["error"] !== "")
-    return verdictOf(profile, inBand, body)
-  if (body["object"] === "error" || body["type"] === "error") return verdictOf(profile, inBand, body)
-  const choices = body["choices"]
-  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
-  return isObject(choice) && isObject(choice["error"]) ? verdictOf(profile, inBand, choice) : null
+  if (hasError(body)) return verdictOf(profile, inBand, body)
+  for (const { at, unless } of profile.inBandAt)
+    if (valuesAt(body, at).some((value) => value !== null && value !== unless)) {
+      const verdict = verdictOf(profile, inBand, body)
+      return verdict.kind === "malformed_response" ? verdictOf(profile, inBand, body, "server_error") : verdict
+    }
+  const choice = valueAt(body, "/choices/0")
+  if (!isObject(choice)) return null
+  if (isObject(choice["error"])) return verdictOf(profile, inBand, choice)
+  const reason = choice["finish_reason"]
+  const kind = typeof reason === "string" ? finishFaultOf(profile, reason) : null
+  return kind === null || typeof reason !== "string"
+    ? null
+    : { ...verdictOf(profile, inBand, body, kind), code: reason }
 }
+
+/** The failure that a finish reason reports; null when it reports none. */
+export const finishFaultOf = (profile: ProviderProfile, raw: string): FaultKind | null =>
+  (Object.hasOwn(profile.finishFaults, raw) ? profile.finishFaults[raw] : undefined) ?? null
 
 const finishReasons: Readonly<Record<string, FinishReason>> = {
   stop: "stop",

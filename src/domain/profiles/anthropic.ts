@@ -1,0 +1,31 @@
+/** Anthropic's messages API. Errors carry a type and no code; a spent limit and a full window often are plain 400s. */
+import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+
+const window = (name: string) =>
+  resetHeader(`anthropic-ratelimit-${name}-reset`, "rfc3339", `anthropic-ratelimit-${name}-remaining`)
+
+export const anthropic = makeProfile({
+  name: "anthropic",
+  baseUrls: ["api.anthropic.com"],
+  codeAt: ["/error/type"],
+  rows: [
+    ...rowsOf("quota_exhausted", ["billing_error"]),
+    ...rowsOf("overloaded", ["overloaded_error"]),
+    ...rowsOf("payload_too_large", ["request_too_large"]),
+    ...rowsOf("permission", ["permission_error"], { status: 400 }),
+    ...rowsOf("auth", ["authentication_error"], { status: 400 }),
+    ...rowsOf("not_found", ["not_found_error"], { status: 400 }),
+    ...inBandRows
+  ],
+  hints: [
+    window("requests"),
+    window("tokens"),
+    window("input-tokens"),
+    window("output-tokens"),
+    resetHeader("anthropic-ratelimit-unified-reset", "epoch-seconds")
+  ],
+  finishReasons,
+  finishFaults,
+  capabilities: { prefill: true, signedThinking: true, cacheMarkers: true }
+})

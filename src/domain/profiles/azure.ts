@@ -1,0 +1,23 @@
+/** Azure OpenAI and Foundry. The code 429 is only the status again; the filter names itself in `innererror`. */
+import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+
+export const azure = makeProfile({
+  name: "azure",
+  baseUrls: ["*.openai.azure.com", "*.cognitiveservices.azure.com", "*.services.ai.azure.com"],
+  codeAt: ["/error/code", "/error/innererror/code", "/statusCode"],
+  rows: [
+    ...rowsOf("content_filtered", ["content_filter", "ResponsibleAIPolicyViolation", "content_policy_violation"]),
+    ...rowsOf("quota_exhausted", ["insufficient_quota", "QuotaExceeded", "OutOfQuota"]),
+    ...rowsOf("overloaded", ["NoCapacity", "EngineOverloaded", "ServerBusy"]),
+    ...rowsOf("not_found", ["DeploymentNotFound", "ModelNotFound"]),
+    ...inBandRows
+  ],
+  hints: [
+    resetHeader("x-ratelimit-reset-requests", "reset", "x-ratelimit-remaining-requests", "requests"),
+    resetHeader("x-ratelimit-reset-tokens", "reset", "x-ratelimit-remaining-tokens", "tokens")
+  ],
+  finishReasons,
+  finishFaults,
+  completionTokenModels: ["o1", "o3", "o4", "gpt-5"]
+})

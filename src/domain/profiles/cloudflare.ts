@@ -1,0 +1,22 @@
+/** Cloudflare Workers AI. Codes are numbers in a list of errors. */
+import { makeProfile, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+
+export const cloudflare = makeProfile({
+  name: "cloudflare",
+  baseUrls: ["api.cloudflare.com", "gateway.ai.cloudflare.com"],
+  codeAt: ["/errors/*/code", "/error/*/code"],
+  rows: [
+    ...rowsOf("quota_exhausted", [3036, 4006]),
+    ...rowsOf("overloaded", [3040]),
+    ...rowsOf("payload_too_large", [3006]),
+    ...rowsOf("timeout", [3007, 3008, 3046]),
+    ...rowsOf("not_found", [5007, 3042]),
+    ...rowsOf("prompt_too_long", [5021]),
+    ...rowsOf("permission", [5016, 5018]),
+    ...rowsOf("auth", [10000, 9109]),
+    ...inBandRows
+  ],
+  finishReasons,
+  finishFaults
+})

@@ -1,0 +1,12 @@
+/** Fireworks AI. 412 is an account stopped for its spending limit or unpaid bills. */
+import { makeProfile, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+
+export const fireworks = makeProfile({
+  name: "fireworks",
+  baseUrls: ["api.fireworks.ai"],
+  rows: [...rowsOf("rate_limited", ["RATE_LIMIT_EXCEEDED"]), ...inBandRows],
+  statuses: { 412: "quota_exhausted" },
+  finishReasons,
+  finishFaults
+})

@@ -1,0 +1,40 @@
+/**
+ * Gemini, native and through its OpenAI-compatible address. One 429 for a full minute and for a spent day: the violated
+ * quota's id tells them apart. Waits come as RetryInfo in the body.
+ */
+import { makeProfile, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+
+const quotaId = "/error/details/*/violations/*/quotaId"
+
+export const gemini = makeProfile({
+  name: "gemini",
+  baseUrls: ["generativelanguage.googleapis.com", "aiplatform.googleapis.com", "*-aiplatform.googleapis.com"],
+  codeAt: ["/error/details/*/reason", "/error/status"],
+  rows: [
+    ...rowsOf("quota_exhausted", ["PerDay"], { status: 429, at: quotaId, match: "part" }),
+    ...rowsOf("rate_limited", ["PerMinute"], { status: 429, at: quotaId, match: "part" }),
+    ...rowsOf("quota_exhausted", ["QUOTA_EXHAUSTED", "INSUFFICIENT_G1_CREDITS_BALANCE", "BILLING_DISABLED"]),
+    ...rowsOf("overloaded", ["MODEL_CAPACITY_EXHAUSTED", "UNAVAILABLE"]),
+    ...rowsOf("auth", ["API_KEY_INVALID", "API_KEY_EXPIRED", "UNAUTHENTICATED"]),
+    ...rowsOf("permission", ["CONSUMER_SUSPENDED", "SERVICE_DISABLED", "API_KEY_SERVICE_BLOCKED"]),
+    ...rowsOf("rate_limited", ["RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"]),
+    ...rowsOf("server_error", ["INTERNAL", "UNKNOWN", "ABORTED"], { status: 200 }),
+    ...rowsOf("timeout", ["DEADLINE_EXCEEDED"]),
+    ...rowsOf("not_found", ["NOT_FOUND"]),
+    ...rowsOf("permission", ["PERMISSION_DENIED"]),
+    ...rowsOf("invalid_request", ["INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"], { status: 200 }),
+    ...inBandRows
+  ],
+  hints: [
+    {
+      header: null,
+      pointer: "/error/details/*/retryDelay",
+      label: "body RetryInfo.retryDelay",
+      format: "protobuf-duration",
+      exhausted: null
+    }
+  ],
+  finishReasons,
+  finishFaults
+})

@@ -1,0 +1,22 @@
+/** Groq. Status 498 is its own: no capacity in the flex tier. */
+import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+
+export const groq = makeProfile({
+  name: "groq",
+  baseUrls: ["api.groq.com"],
+  rows: [
+    ...rowsOf("overloaded", ["capacity_exceeded", "over_capacity", "flex_capacity_exceeded"]),
+    ...rowsOf("quota_exhausted", ["blocked_api_access"]),
+    ...rowsOf("not_found", ["model_not_found", "model_decommissioned"]),
+    ...inBandRows
+  ],
+  statuses: { 498: "overloaded" },
+  hints: [
+    resetHeader("x-ratelimit-reset-requests", "duration", "x-ratelimit-remaining-requests", "requests"),
+    resetHeader("x-ratelimit-reset-tokens", "duration", "x-ratelimit-remaining-tokens", "tokens")
+  ],
+  finishReasons,
+  finishFaults,
+  budgetParam: "max_completion_tokens"
+})

@@ -1,0 +1,23 @@
+/** Moonshot (Kimi). Three different 429s, told apart by type. */
+import { makeProfile, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+
+export const moonshot = makeProfile({
+  name: "moonshot",
+  baseUrls: ["api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"],
+  codeAt: ["/error/type"],
+  rows: [
+    ...rowsOf("quota_exhausted", ["exceeded_current_quota_error"]),
+    ...rowsOf("overloaded", ["engine_overloaded_error"]),
+    ...rowsOf("rate_limited", ["rate_limit_reached_error"]),
+    ...rowsOf("content_filtered", ["content_filter"]),
+    ...rowsOf("auth", ["invalid_authentication_error", "incorrect_api_key_error"]),
+    ...rowsOf("permission", ["permission_denied_error"]),
+    ...rowsOf("not_found", ["resource_not_found_error"]),
+    ...rowsOf("server_error", ["server_error", "unexpected_output"], { status: 200 }),
+    ...inBandRows
+  ],
+  finishReasons,
+  finishFaults,
+  capabilities: { prefill: true }
+})
