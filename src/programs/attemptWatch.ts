@@ -102,6 +102,15 @@ export const underTimers = <A, E>(
   const every = limits.policy.heartbeat
   const first = look(limits, progress, every)
   if (first.due === null && first.unborn === Infinity) return attempt
+  // Without a stream and without heartbeats nothing can move the nearest end: one timer does it.
+  if (first.due !== null && !limits.streaming && every === null) {
+    const { at, what } = first.due
+    if (what !== "heartbeat")
+      return Effect.timeoutOrElse(attempt, {
+        duration: Math.max(0, at - now()),
+        orElse: () => Effect.fail(new TimeUp(what))
+      })
+  }
   const watch = Effect.gen(function* () {
     while (true) {
       const { due, unborn } = look(limits, progress, every === null ? null : pulse.lastAt + every)

@@ -147,34 +147,35 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     keep: (fragment) => {
       window = RequestWindow.keep(window, fragment)
     },
-    compact: Effect.fnUntraced(function* (plan) {
-      const parts = RequestWindow.split(window, policy.compaction.keepRecentMessages)
-      if (parts.old.length === 0) return { _tag: "NothingToCompact" as const }
-      if (options.transcript !== null)
-        yield* options.transcript.record({ requestId: options.requestId, messages: RequestWindow.messagesOf(window) })
-      const summary = yield* options.summarizer.summarize({
-        messages: parts.old,
-        maxInputTokens:
-          plan.route.contextWindow === null
-            ? summaryInputTokens
-            : Math.max(1, Math.floor(plan.route.contextWindow * summaryShare)),
-        maxOutputTokens: Math.min(summaryOutputTokens, plan.route.outputLimit ?? summaryOutputTokens)
-      })
-      if (summary.text.trim() === "")
-        return yield* Effect.fail(
-          makeModelError({ kind: "malformed_response", status: 200, code: "summary_empty", model: plan.route.model })
-        )
-      const before = promptTokens()
-      const messagesBefore = RequestWindow.messagesOf(window).length
-      window = RequestWindow.withSummary(window, parts, summary.text)
-      return {
-        _tag: "Compacted" as const,
-        before,
-        after: promptTokens(),
-        messagesBefore,
-        messagesAfter: RequestWindow.messagesOf(window).length
-      }
-    }),
+    compact: (plan) =>
+      Effect.gen(function* () {
+        const parts = RequestWindow.split(window, policy.compaction.keepRecentMessages)
+        if (parts.old.length === 0) return { _tag: "NothingToCompact" as const }
+        if (options.transcript !== null)
+          yield* options.transcript.record({ requestId: options.requestId, messages: RequestWindow.messagesOf(window) })
+        const summary = yield* options.summarizer.summarize({
+          messages: parts.old,
+          maxInputTokens:
+            plan.route.contextWindow === null
+              ? summaryInputTokens
+              : Math.max(1, Math.floor(plan.route.contextWindow * summaryShare)),
+          maxOutputTokens: Math.min(summaryOutputTokens, plan.route.outputLimit ?? summaryOutputTokens)
+        })
+        if (summary.text.trim() === "")
+          return yield* Effect.fail(
+            makeModelError({ kind: "malformed_response", status: 200, code: "summary_empty", model: plan.route.model })
+          )
+        const before = promptTokens()
+        const messagesBefore = RequestWindow.messagesOf(window).length
+        window = RequestWindow.withSummary(window, parts, summary.text)
+        return {
+          _tag: "Compacted" as const,
+          before,
+          after: promptTokens(),
+          messagesBefore,
+          messagesAfter: RequestWindow.messagesOf(window).length
+        }
+      }),
     merge: (last) => {
       if (window.fragments.length === 0 || last.refusal !== null) return last
       const kept = RequestWindow.textOf(window)

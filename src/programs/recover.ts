@@ -154,6 +154,7 @@ export const recover = Effect.fnUntraced(function* (
     background: options.role === "background"
   })
 
+  // Plain functions, not Effect.fnUntraced: they are made anew for every request, and defining one costs more than running it.
   const limits = (): Limits => ({
     policy,
     streaming: driver.streaming,
@@ -161,20 +162,21 @@ export const recover = Effect.fnUntraced(function* (
     hardCap: state.hardCap
   })
 
-  const tickOf = Effect.fnUntraced(function* (outcome: Outcome | null): Effect.fn.Return<Tick> {
-    let backoffMillis: number | null = null
-    if (outcome !== null && stepsBackoff(outcome)) {
-      if (step === null) step = yield* makeStep(policy)
-      backoffMillis = yield* step(clock.currentTimeMillisUnsafe(), outcome)
-    }
-    return {
-      now: now(),
-      wall: clock.currentTimeMillisUnsafe(),
-      backoffMillis,
-      spread: random.nextDoubleUnsafe(),
-      progressMillis: outcome === null ? 0 : movedBy(limits(), progress)
-    }
-  })
+  const tickOf = (outcome: Outcome | null): Effect.Effect<Tick> =>
+    Effect.gen(function* () {
+      let backoffMillis: number | null = null
+      if (outcome !== null && stepsBackoff(outcome)) {
+        if (step === null) step = yield* makeStep(policy)
+        backoffMillis = yield* step(clock.currentTimeMillisUnsafe(), outcome)
+      }
+      return {
+        now: now(),
+        wall: clock.currentTimeMillisUnsafe(),
+        backoffMillis,
+        spread: random.nextDoubleUnsafe(),
+        progressMillis: outcome === null ? 0 : movedBy(limits(), progress)
+      }
+    })
 
   /** Admits, runs and settles one HTTP request of any role, and writes it into the trail. */
   const booked = <A extends ModelReply>(
@@ -285,66 +287,67 @@ export const recover = Effect.fnUntraced(function* (
   }
 
   /** Sends one request, unless the time is over, the budget refuses or the route is closed; its outcome. */
-  const attemptOnce = Effect.fnUntraced(function* (): Effect.fn.Return<{
+  const attemptOnce = (): Effect.Effect<{
     readonly outcome: Outcome
     readonly reply: ModelReply | null
-  }> {
-    if (isOver()) return { outcome: { _tag: "DeadlineHit" }, reply: null }
-    if (options.health !== null) {
-      const held = yield* options.health.admit(state, yield* tickOf(null))
-      if (held !== null) return { outcome: held, reply: null }
-    }
-    const route = routeAt(policy, state.route)
-    const next = planOf(policy, state, driver.promptTokens(route))
-    plan = next
-    if (emit !== null)
-      yield* emit({
-        _tag: "AttemptStarted",
-        requestId,
-        attempt: next.attempt,
-        model: route.model,
-        maxOutputTokens: next.maxOutputTokens
-      })
-    progress = makeProgress(now())
-    pulse.lastAt = progress.sentAt
-    const meter = makeMeter()
-    const { health } = options
-    const accepted =
-      health === null ? Effect.void : Effect.flatMap(tickOf(null), (tick) => health.accepted(state, tick))
-    const beat = emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: next.attempt })
-    const running = booked(
-      {
-        role: options.role,
-        attempt: next.attempt,
-        route,
-        model: route.model,
-        maxOutputTokens: next.maxOutputTokens,
-        promptTokens: next.promptTokens
-      },
-      meter,
-      underTimers(driver.attempt(next, meter, progress, accepted), limits(), progress, now, pulse, beat)
-    )
-    const result = yield* Effect.result(running)
-    if (Result.isSuccess(result)) {
-      return {
-        outcome: driver.classify(Result.succeed(result.success), next, now() - progress.sentAt),
-        reply: result.success
+  }> =>
+    Effect.gen(function* () {
+      if (isOver()) return { outcome: { _tag: "DeadlineHit" }, reply: null }
+      if (options.health !== null) {
+        const held = yield* options.health.admit(state, yield* tickOf(null))
+        if (held !== null) return { outcome: held, reply: null }
       }
-    }
-    const failed = result.failure
-    if (failed instanceof TimeUp) {
-      if (failed.what === "deadline") return { outcome: { _tag: "DeadlineHit" }, reply: null }
-      const error = makeModelError({ kind: "timeout", status: null, model: route.model, timer: failed.what })
-      note(error)
-      return { outcome: driver.classify(Result.fail(error), next, now() - progress.sentAt), reply: null }
-    }
-    if (failed instanceof BudgetExceeded) {
-      record.budget = failed
-      return { outcome: { _tag: "BudgetRefused" }, reply: null }
-    }
-    note(failed)
-    return { outcome: driver.classify(Result.fail(failed), next, now() - progress.sentAt), reply: null }
-  })
+      const route = routeAt(policy, state.route)
+      const next = planOf(policy, state, driver.promptTokens(route))
+      plan = next
+      if (emit !== null)
+        yield* emit({
+          _tag: "AttemptStarted",
+          requestId,
+          attempt: next.attempt,
+          model: route.model,
+          maxOutputTokens: next.maxOutputTokens
+        })
+      progress = makeProgress(now())
+      pulse.lastAt = progress.sentAt
+      const meter = makeMeter()
+      const { health } = options
+      const accepted =
+        health === null ? Effect.void : Effect.flatMap(tickOf(null), (tick) => health.accepted(state, tick))
+      const beat = emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: next.attempt })
+      const running = booked(
+        {
+          role: options.role,
+          attempt: next.attempt,
+          route,
+          model: route.model,
+          maxOutputTokens: next.maxOutputTokens,
+          promptTokens: next.promptTokens
+        },
+        meter,
+        underTimers(driver.attempt(next, meter, progress, accepted), limits(), progress, now, pulse, beat)
+      )
+      const result = yield* Effect.result(running)
+      if (Result.isSuccess(result)) {
+        return {
+          outcome: driver.classify(Result.succeed(result.success), next, now() - progress.sentAt),
+          reply: result.success
+        }
+      }
+      const failed = result.failure
+      if (failed instanceof TimeUp) {
+        if (failed.what === "deadline") return { outcome: { _tag: "DeadlineHit" }, reply: null }
+        const error = makeModelError({ kind: "timeout", status: null, model: route.model, timer: failed.what })
+        note(error)
+        return { outcome: driver.classify(Result.fail(error), next, now() - progress.sentAt), reply: null }
+      }
+      if (failed instanceof BudgetExceeded) {
+        record.budget = failed
+        return { outcome: { _tag: "BudgetRefused" }, reply: null }
+      }
+      note(failed)
+      return { outcome: driver.classify(Result.fail(failed), next, now() - progress.sentAt), reply: null }
+    })
 
   /** Bounds work that is no attempt of the main conversation. */
   const inTime = <A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E | TimeUp> => {
@@ -378,56 +381,58 @@ export const recover = Effect.fnUntraced(function* (
     )
   }
 
-  const compactOnce = Effect.fnUntraced(function* (): Effect.fn.Return<Outcome> {
-    if (isOver() || plan === null) return { _tag: "DeadlineHit" }
-    const result = yield* Effect.result(inTime(Effect.provideService(driver.compact(plan), Booking, bookSummary)))
-    if (Result.isSuccess(result)) {
-      if (emit !== null && result.success._tag === "Compacted")
-        yield* emit({ _tag: "Compacted", requestId, before: result.success.before, after: result.success.after })
-      return result.success
-    }
-    const failed = result.failure
-    if (failed instanceof TimeUp) return { _tag: "DeadlineHit" }
-    if (failed instanceof BudgetExceeded) {
-      record.budget = failed
-      return { _tag: "BudgetRefused" }
-    }
-    note(failed)
-    return {
-      _tag: "SummaryFaulted",
-      kind: failed.kind,
-      status: failed.status,
-      code: failed.code,
-      hints: failed.hints,
-      shouldRetry: failed.shouldRetry
-    }
-  })
+  const compactOnce = (): Effect.Effect<Outcome> =>
+    Effect.gen(function* () {
+      if (isOver() || plan === null) return { _tag: "DeadlineHit" }
+      const result = yield* Effect.result(inTime(Effect.provideService(driver.compact(plan), Booking, bookSummary)))
+      if (Result.isSuccess(result)) {
+        if (emit !== null && result.success._tag === "Compacted")
+          yield* emit({ _tag: "Compacted", requestId, before: result.success.before, after: result.success.after })
+        return result.success
+      }
+      const failed = result.failure
+      if (failed instanceof TimeUp) return { _tag: "DeadlineHit" }
+      if (failed instanceof BudgetExceeded) {
+        record.budget = failed
+        return { _tag: "BudgetRefused" }
+      }
+      note(failed)
+      return {
+        _tag: "SummaryFaulted",
+        kind: failed.kind,
+        status: failed.status,
+        code: failed.code,
+        hints: failed.hints,
+        shouldRetry: failed.shouldRetry
+      }
+    })
 
   /** Sleeps, with heartbeats; at each beat the wall clock is read again, since a laptop may have slept. */
-  const wait = Effect.fnUntraced(function* (delayMillis: number, tick: Tick): Effect.fn.Return<void> {
-    const until = tick.now + delayMillis
-    const untilWall = tick.wall + delayMillis
-    const status = record.last?.status ?? null
-    const left = (): number => {
-      const monotonic = until - now()
-      return policy.heartbeat === null ? monotonic : Math.min(monotonic, untilWall - clock.currentTimeMillisUnsafe())
-    }
-    if (emit !== null)
-      yield* emit({ _tag: "Waiting", requestId, remainingMs: delayMillis, attempt: state.attempts, status })
-    let remaining = delayMillis
-    while (remaining > 0) {
-      const untilBeat = policy.heartbeat === null ? Infinity : Math.max(0, pulse.lastAt + policy.heartbeat - now())
-      yield* Effect.sleep(Math.min(remaining, untilBeat))
-      remaining = left()
-      if (policy.heartbeat === null || now() < pulse.lastAt + policy.heartbeat) continue
-      pulse.lastAt = now()
-      if (emit !== null) {
-        const remainingMs = Math.max(0, remaining)
-        yield* emit({ _tag: "Heartbeat", requestId, remainingMs, attempt: state.attempts })
-        if (remainingMs > 0) yield* emit({ _tag: "Waiting", requestId, remainingMs, attempt: state.attempts, status })
+  const wait = (delayMillis: number, tick: Tick): Effect.Effect<void> =>
+    Effect.gen(function* () {
+      const until = tick.now + delayMillis
+      const untilWall = tick.wall + delayMillis
+      const status = record.last?.status ?? null
+      const left = (): number => {
+        const monotonic = until - now()
+        return policy.heartbeat === null ? monotonic : Math.min(monotonic, untilWall - clock.currentTimeMillisUnsafe())
       }
-    }
-  })
+      if (emit !== null)
+        yield* emit({ _tag: "Waiting", requestId, remainingMs: delayMillis, attempt: state.attempts, status })
+      let remaining = delayMillis
+      while (remaining > 0) {
+        const untilBeat = policy.heartbeat === null ? Infinity : Math.max(0, pulse.lastAt + policy.heartbeat - now())
+        yield* Effect.sleep(Math.min(remaining, untilBeat))
+        remaining = left()
+        if (policy.heartbeat === null || now() < pulse.lastAt + policy.heartbeat) continue
+        pulse.lastAt = now()
+        if (emit !== null) {
+          const remainingMs = Math.max(0, remaining)
+          yield* emit({ _tag: "Heartbeat", requestId, remainingMs, attempt: state.attempts })
+          if (remainingMs > 0) yield* emit({ _tag: "Waiting", requestId, remainingMs, attempt: state.attempts, status })
+        }
+      }
+    })
 
   const noteWait = (action: RecoveryAction, delayMillis: number): void => {
     const entry = record.trail.at(-1)
@@ -435,18 +440,19 @@ export const recover = Effect.fnUntraced(function* (
       record.trail[record.trail.length - 1] = { ...entry, waitMs: delayMillis, waitOrigin: action.origin }
   }
 
-  const finish = Effect.fnUntraced(function* (reply: ModelReply): Effect.fn.Return<ModelReply> {
-    const reported = reply.usage.promptTokens
-    const estimated = plan?.promptTokens ?? 0
-    if (reported !== null && estimated >= comparableTokens && reported < estimated * shrunkShare) {
-      if (emit !== null) yield* emit({ _tag: "PromptShrunk", requestId, estimated, reported })
-      warnings.push(
-        `The provider read only ${reported} of about ${estimated} prompt tokens: a server may have cut the prompt silently.`
-      )
-    }
-    const merged = driver.merge(reply)
-    return warnings.length === 0 ? merged : { ...merged, warnings: [...merged.warnings, ...warnings] }
-  })
+  const finish = (reply: ModelReply): Effect.Effect<ModelReply> =>
+    Effect.gen(function* () {
+      const reported = reply.usage.promptTokens
+      const estimated = plan?.promptTokens ?? 0
+      if (reported !== null && estimated >= comparableTokens && reported < estimated * shrunkShare) {
+        if (emit !== null) yield* emit({ _tag: "PromptShrunk", requestId, estimated, reported })
+        warnings.push(
+          `The provider read only ${reported} of about ${estimated} prompt tokens: a server may have cut the prompt silently.`
+        )
+      }
+      const merged = driver.merge(reply)
+      return warnings.length === 0 ? merged : { ...merged, warnings: [...merged.warnings, ...warnings] }
+    })
 
   const loop = Effect.gen(function* () {
     if (emit !== null) yield* emit({ _tag: "Started", requestId, policy, state })
