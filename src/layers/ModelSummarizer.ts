@@ -38,11 +38,13 @@ const render = (message: Message): string => {
   return `${message.role}: ${textOf(message)}${calls}`
 }
 
+const cutMark = " [...] "
+
 /** A text cut in the middle to a number of characters: beginning and end say most. */
 const trimMiddle = (text: string, limit: number): string => {
   if (text.length <= limit) return text
-  const half = Math.max(1, Math.floor((limit - 5) / 2))
-  return `${text.slice(0, half)} [...] ${text.slice(-half)}`
+  const half = Math.max(1, Math.floor((limit - cutMark.length) / 2))
+  return `${text.slice(0, half)}${cutMark}${text.slice(-half)}`
 }
 
 /** Units packed into windows of at most so many tokens; a larger unit is trimmed. */

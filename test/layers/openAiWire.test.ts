@@ -75,7 +75,7 @@ describe("a 200", () => {
     ["in-band rate_limited", { error: { code: 429 } }],
     ["in-band overloaded", { error: { type: "overloaded_error" }, choices: [] }],
     ["in-band prompt_too_long", { error: { code: "context_length_exceeded" } }],
-    ["in-band server_error", { error: "something" }],
+    ["in-band malformed_response", { error: "something" }],
     ["in-band server_error", { object: "error", code: 500 }],
     ["in-band timeout", { choices: [{ error: { code: 504 } }] }]
   ])("is %s", (expected, body) => {
