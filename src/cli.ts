@@ -8,13 +8,14 @@ import { exitCodes } from "./domain/exitCode.ts"
 import { config } from "./programs/cli/config.ts"
 import { drill } from "./programs/cli/drill.ts"
 import { exitWith } from "./programs/cli/exit.ts"
+import { explain } from "./programs/cli/explain.ts"
 import { replay } from "./programs/cli/replay.ts"
 import { run as runCommand } from "./programs/cli/run.ts"
 import { simulate } from "./programs/cli/simulate.ts"
 
 const root = Command.make("holdfast").pipe(
   Command.withDescription("keeps an agent's model calls alive"),
-  Command.withSubcommands([drill, runCommand, config, replay, simulate])
+  Command.withSubcommands([drill, runCommand, config, replay, simulate, explain])
 )
 
 const run = Command.runWith(root, { version: "0.0.0", renderErrors: false })

@@ -62,3 +62,17 @@ const reasons: { readonly [K in FailReason]?: string } = {
 
 /** Guidance for what recovery gave up on. */
 export const guidanceForReason = (reason: FailReason): string => reasons[reason] ?? "Try again later."
+
+/** What a reply can be besides a failure. */
+export type ReplyValue = "ok" | "output_truncated" | "refusal" | "content_filtered"
+
+const values: Readonly<Record<ReplyValue, string>> = {
+  ok: "The answer is complete. Nothing to do.",
+  output_truncated:
+    "The reply was cut by the output budget. holdfast raises the budget once and then lets the model continue; by hand: raise max_tokens, or ask for the rest.",
+  refusal: "The model declined to answer. Trying the same again rarely helps; change the request.",
+  content_filtered: "A content filter stopped the reply. Change the content; trying again does not help."
+}
+
+/** Guidance for a reply that is a value. */
+export const guidanceForValue = (value: ReplyValue): string => values[value]
