@@ -8,7 +8,9 @@ import { ConfigurationError } from "../../domain/ConfigurationError.ts"
 import type { FleetRow } from "../../domain/simulation/FleetRow.ts"
 import { peerNames, type PeerName } from "../../domain/simulation/Peers.ts"
 import { scenarioNames, type ScenarioName } from "../../domain/simulation/Scenario.ts"
+import { isRoomy, runRoomy } from "../../layers/roomyProcess.ts"
 import type { FleetPolicy } from "../simulate/simulate.ts"
+import { exitWith } from "./exit.ts"
 
 const flags = {
   scenario: Flag.String("scenario").pipe(
@@ -137,6 +139,8 @@ const makeBar = (isShown: boolean) => {
 }
 
 const chartWidth = 72
+/** From here on a process with more room for young objects is worth its start. */
+const manyClients = 20_000
 
 export const simulate = Command.make(
   "simulate",
@@ -152,6 +156,10 @@ export const simulate = Command.make(
     const report = input.report._tag === "Some" ? input.report.value : null
     if (report !== null && !/\.(svg|html)$/.test(report)) return yield* bad("--report", "must end in .svg or .html")
     if (report !== null && scenarios.length > 1) return yield* bad("--report", "draws one scenario")
+    if (input.clients >= manyClients && !isRoomy()) {
+      const code = yield* runRoomy
+      return code === 0 ? undefined : yield* exitWith(code)
+    }
     const asked = yield* Effect.forEach(names, policyOf)
     // People see every peer beside the policy; machines get what they asked for.
     const peers = input.json ? [] : peerNames.filter((peer) => !names.includes(peer))
