@@ -44,7 +44,7 @@ export const http = async ({ baseUrl }: Provider): Promise<Table> => {
       run: byHoldfast(await recoveryOver(clientOf(baseUrl), RecoveryPolicy.broad))
     }
   ]
-  const figures = await compare(rows, { rounds: 11, count: 640, warmUp: 1_280 })
+  const figures = await compare(rows, { rounds: 11, count: 768, warmUp: 1_536 })
   return {
     title: `A call over loopback HTTP, ${width} at once`,
     unit: "microseconds of CPU per call",

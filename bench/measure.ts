@@ -1,10 +1,9 @@
 /**
  * CPU time per unit of work, rows against each other: rounds are interleaved, so that a noisy moment meets every row,
  * and the median round counts. User and system time of this process, microseconds; what a server costs is not in it.
+ * Garbage is collected when the engine likes: a forced collection throws away compiled code, and the round would measure
+ * its compilation.
  */
-import { setFlagsFromString } from "node:v8"
-import { runInNewContext } from "node:vm"
-
 export interface Row {
   readonly name: string
   /** Does the work `count` times. */
@@ -27,10 +26,6 @@ export interface Size {
   readonly units?: number
 }
 
-setFlagsFromString("--expose-gc")
-/** Garbage of one row is not collected in the time of the next. */
-const collect: () => void = runInNewContext("gc")
-
 const quantile = (sorted: ReadonlyArray<number>, share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
 
@@ -44,9 +39,10 @@ export const compare = async (rows: ReadonlyArray<Row>, size: Size): Promise<Rea
   for (const row of rows) await row.run(size.warmUp)
   for (let round = 0; round < size.rounds; round += 1) {
     for (let turn = 0; turn < rows.length; turn += 1) {
-      // Another row begins each round: none always follows the same one.
-      const index = (round + turn) % rows.length
-      collect()
+      // Another row begins each round, and every other round runs backwards: none always follows the same one.
+      const place = (round + turn) % rows.length
+      const index = round % 2 === 0 ? place : rows.length - 1 - place
+      await rows[index]!.run(Math.ceil(size.count / 16))
       const before = process.cpuUsage()
       await rows[index]!.run(size.count)
       const used = process.cpuUsage(before)

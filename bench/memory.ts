@@ -20,7 +20,7 @@ export const memory = async (): Promise<Table> => {
     { name: "holdfast strict", run: inFiber(Effect.suspend(() => strict.complete({ messages }))) },
     { name: "holdfast broad", run: inFiber(Effect.suspend(() => broad.complete({ messages }))) }
   ]
-  const figures = await compare(rows, { rounds: 15, count: 4_000, warmUp: 12_000 })
+  const figures = await compare(rows, { rounds: 15, count: 8_000, warmUp: 16_000 })
   const own = (name: string): number => medianOf(figures, name) - medianOf(figures, "the client alone")
   return {
     title: "A healthy call in memory",
