@@ -8,7 +8,7 @@ const window = (name: string) =>
 export const anthropic = makeProfile({
   name: "anthropic",
   baseUrls: ["api.anthropic.com"],
-  codeAt: ["/error/type"],
+  codeAt: ["/error/details/error_code", "/error/type"],
   rows: [
     ...rowsOf("quota_exhausted", ["billing_error"]),
     ...rowsOf("overloaded", ["overloaded_error"]),
