@@ -26,6 +26,7 @@ import { leadingSystem } from "../../domain/MessageGroups.ts"
 import type { Phase } from "../../domain/ModelChoice.ts"
 import { toMessage, type ModelReply } from "../../domain/ModelReply.ts"
 import type { ModelRequest, Priority } from "../../domain/ModelRequest.ts"
+import type { CacheTtl } from "../../domain/PromptCache.ts"
 import type { RouteInput } from "../../domain/RecoveryPolicy.ts"
 import { notRun, toMessage as toResultMessage } from "../../domain/ToolResult.ts"
 import { AgentHooks, AgentMemory, HistoryPreparation, SystemPrompt } from "../../services/AgentHooks.ts"
@@ -33,6 +34,7 @@ import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { Conversation } from "../../services/Conversation.ts"
 import { ModelSelector } from "../../services/ModelSelector.ts"
 import { PolicyOverride, TokenEstimate } from "../../services/Overrides.ts"
+import { PromptCacheTtl } from "../../services/PromptCacheTtl.ts"
 import type { ModelRequestExecutor, RequestFailure } from "../../services/Recovery.ts"
 import { Toolbox } from "../../services/Toolbox.ts"
 import { makeEarlyTools, noEarlyTools } from "./earlyTools.ts"
@@ -54,6 +56,8 @@ export interface AgentOptions {
   readonly maxOutputTokens?: number
   readonly priority?: Priority
   readonly params?: ModelRequest["params"]
+  /** Lifetime of the prompt cache where the provider has one; a session's own comes from CacheSession. Default: 5m. */
+  readonly cacheTtl?: CacheTtl | null
   /** Never fails the run. */
   readonly emit?: (event: AgentEvent) => Effect.Effect<void>
   /** What the steps of this run are for; asked of the ModelSelector, if there is one. Default: act. */
@@ -99,7 +103,11 @@ export const runAgent = (
   options: AgentOptions,
   prompt: string | null
 ): Effect.Effect<AgentResult, AgentFailure, Toolbox> => {
-  const turn = runTurn(options, prompt)
+  const turn = Effect.provideService(
+    runTurn(options, prompt),
+    PromptCacheTtl,
+    options.cacheTtl === undefined ? "5m" : options.cacheTtl
+  )
   return options.nested === true ? turn : options.executor.turn(turn)
 }
 

@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import type { AgentEvent } from "../../domain/AgentEvent.ts"
 import type { Message, ToolSpec } from "../../domain/Message.ts"
+import { latch, type CacheTtl } from "../../domain/PromptCache.ts"
 import { isFailure } from "../../domain/ToolResult.ts"
 import type { Scenario, ToolBehaviour } from "../../domain/Scenario.ts"
 import * as ConversationMemory from "../../layers/ConversationMemory.ts"
@@ -22,6 +23,9 @@ export interface AgentRecord {
   readonly toolboxes: Set<ToolboxShape>
   /** How often each tool has run: a behaviour may change from run to run. */
   readonly runs: Map<string, number>
+  /** Turns that have begun, and the lifetime of the prompt cache the first of them settled. */
+  turns: number
+  cacheTtl: CacheTtl | null
 }
 
 export const makeRecord = (): AgentRecord => ({
@@ -31,8 +35,19 @@ export const makeRecord = (): AgentRecord => ({
   brokenAtCall: null,
   detector: null,
   toolboxes: new Set(),
-  runs: new Map()
+  runs: new Map(),
+  turns: 0,
+  cacheTtl: null
 })
+
+/** What the eligibility source says to this turn; the session keeps the first answer. */
+const cacheTtlOf = (scenario: Scenario, record: AgentRecord): CacheTtl | undefined => {
+  const said = scenario.config?.cacheTtl
+  const offered = typeof said === "string" ? said : said?.[Math.min(record.turns, said.length - 1)]
+  record.turns += 1
+  record.cacheTtl = latch(record.cacheTtl, offered ?? null)
+  return record.cacheTtl ?? undefined
+}
 
 class ToolFailure extends Error {
   override readonly name = "ToolFailure"
@@ -113,11 +128,13 @@ export const turnOf = (call: AgentCall, conversation: Conversation) =>
     // The model is told of every tool of the call; one without a behaviour is not known when it is called.
     const told: ToolboxShape = { ...toolbox, specs: Effect.succeed(call.tools) }
     record.toolboxes.add(told)
+    const cacheTtl = cacheTtlOf(scenario, record)
     const result = yield* runAgent(
       {
         executor,
         conversation,
         stream: call.stream,
+        ...(cacheTtl === undefined ? {} : { cacheTtl }),
         ...(scenario.config?.maxSteps === undefined ? {} : { maxSteps: scenario.config.maxSteps }),
         ...(call.maxOutputTokens === undefined ? {} : { maxOutputTokens: call.maxOutputTokens }),
         ...(call.priority === undefined ? {} : { priority: call.priority }),
