@@ -47,7 +47,8 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
   const { policy, random } = options
   const background = policy.shedOnOverload ? policy : forBackground(policy)
   const calls = new Array<Call | undefined>(options.requests)
-  const healths = new Array<Array<RouteHealth> | undefined>(options.processes)
+  const width = policy.routes.length
+  const healths = new Array<RouteHealth | undefined>(options.processes * width)
   const open = policy.routes.map(() => 0)
 
   const tickAt = (now: number, backoffMillis: number | null): Tick => ({
@@ -68,16 +69,15 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     return call
   }
 
-  const healthOf = (config: RouteHealthConfig, process: number, route: number, now: number): RouteHealth => {
-    const known = (healths[process] ??= policy.routes.map(() => initial(config, now)))
-    return known[route] ?? initial(config, now)
-  }
+  /** What a process knows of a route; nothing before it has asked once. One flat table: a run touches it at random. */
+  const healthOf = (config: RouteHealthConfig, process: number, route: number, now: number): RouteHealth =>
+    healths[process * width + route] ?? initial(config, now)
 
   const remember = (process: number, route: number, before: RouteHealth, after: RouteHealth): void => {
-    const known = healths[process]
-    if (known === undefined || before === after) return
-    known[route] = after
-    open[route] = (open[route] ?? 0) + Number(after.breaker === "open") - Number(before.breaker === "open")
+    if (before === after) return
+    healths[process * width + route] = after
+    if (before.breaker !== after.breaker)
+      open[route] = (open[route] ?? 0) + Number(after.breaker === "open") - Number(before.breaker === "open")
   }
 
   const knock = (config: RouteHealthConfig, call: Call, route: number, tick: Tick, asker: Asker): Admission => {
