@@ -3,8 +3,6 @@
  * decides. Every answer is read here, from status, allowed headers and codes at fixed places.
  */
 import OpenAI, { APIConnectionError, APIError, type ClientOptions } from "openai"
-import type { ReadableStreamReadResult } from "node:stream/web"
-import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -16,7 +14,7 @@ import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import { makeModelError, type ModelError } from "../domain/ModelError.ts"
 import type { ModelPart, ModelReply } from "../domain/ModelReply.ts"
 import type { WireRequest } from "../domain/ModelRequest.ts"
-import { generic } from "../domain/profiles/generic.ts"
+import { profileForBaseUrl } from "../domain/Profiles.ts"
 import { openai } from "../domain/profiles/openai.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import type { BudgetParam } from "../domain/RecoveryPolicy.ts"
@@ -24,6 +22,15 @@ import { ModelClient } from "../services/ModelClient.ts"
 import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets } from "./answerHeaders.ts"
 import { budgetParamOf, partsOf, readBody, StreamAssembler, toBody, type Flaw, type ReadContext } from "./openAiWire.ts"
+import {
+  checkedBaseUrl,
+  keepingErrors,
+  networkCode,
+  parsedOrText,
+  readEvents,
+  sdkTimeoutMillis,
+  type RawBodies
+} from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface OpenAiOptions {
@@ -37,7 +44,7 @@ export interface OpenAiOptions {
   readonly fetch?: UndiciFetch.Fetch
   /** Passed to every call of fetch (a proxy's dispatcher). With it the platform's fetch is used. */
   readonly fetchOptions?: NonNullable<ClientOptions["fetchOptions"]>
-  /** How the provider reports failures. Default: openai without a base URL, else generic. */
+  /** How the provider reports failures. Default: the profile that claims the base URL, else generic. */
   readonly profile?: ProviderProfile
   /** Wire name of the output budget by model; the profile decides for the others. */
   readonly budgetParam?: Readonly<Record<string, BudgetParam>>
@@ -45,37 +52,12 @@ export interface OpenAiOptions {
   readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
 }
 
-/** The longest a timer can be: the SDK never ends a call before recovery does. */
-const sdkTimeoutMillis = 2_147_483_647
-
-type Raw = WeakMap<object, string>
-
-/** A fetch that keeps the body of a failed answer: the SDK drops parts of it (a sibling `code`, array bodies). */
-const keepingErrors =
-  (inner: UndiciFetch.Fetch, raw: Raw): UndiciFetch.Fetch =>
-  async (input, init) => {
-    const response = await inner(input, init)
-    if (response.ok) return response
-    const text = await response.text()
-    const copy = new Response(text, { status: response.status, headers: response.headers })
-    raw.set(copy.headers, text)
-    return copy
-  }
-
-const checkedBaseUrl = (baseUrl: string | URL | undefined): string | undefined => {
-  if (baseUrl === undefined) return undefined
-  const url = URL.canParse(String(baseUrl)) ? new URL(String(baseUrl)) : null
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:"))
-    throw new ConfigurationError({ field: "baseUrl", reason: "is not an http or https address" })
-  return String(baseUrl)
-}
-
 const fetchOf = (client: OpenAI): UndiciFetch.Fetch => {
   const own: unknown = Reflect.get(client, "fetch")
   return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
 }
 
-const sdkOf = (options: OpenAiOptions, raw: Raw): OpenAI => {
+const sdkOf = (options: OpenAiOptions, raw: RawBodies): OpenAI => {
   if (options.client !== undefined)
     return options.client.withOptions({
       maxRetries: 0,
@@ -95,11 +77,17 @@ const sdkOf = (options: OpenAiOptions, raw: Raw): OpenAI => {
   })
 }
 
+/** Chosen by address, never by an answer. */
+const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
+  if (options.baseUrl !== undefined) return profileForBaseUrl(options.baseUrl)
+  return options.client === undefined ? openai : profileForBaseUrl(options.client.baseURL)
+}
+
 /** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
 export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service"] => {
-  const raw: Raw = new WeakMap()
+  const raw: RawBodies = new WeakMap()
   const sdk = sdkOf(options, raw)
-  const profile = options.profile ?? (options.baseUrl === undefined && options.client === undefined ? openai : generic)
+  const profile = options.profile ?? defaultProfile(options)
   const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
 
   const failureOf = (verdict: Verdict, model: string): ModelError =>
@@ -127,7 +115,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
     if (cause instanceof APIConnectionError || !(cause instanceof APIError) || cause.status === undefined)
       return makeModelError({ kind: "connection", status: null, code: networkCode(cause), model })
     const text = cause.headers === undefined ? undefined : raw.get(cause.headers)
-    const body: unknown = text === undefined ? cause.error : parsed(text)
+    const body: unknown = text === undefined ? cause.error : parsedOrText(text)
     const headers = cause.headers === undefined ? {} : allowedHeaders(cause.headers)
     return failureOf(classifyAnswer(profile, { status: cause.status, headers, body }), model)
   }
@@ -200,77 +188,6 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
   })
 
   return ModelClient.of({ generate, stream })
-}
-
-interface ReadOptions {
-  readonly cut: (cause: unknown) => ModelError
-  readonly abort: () => void
-  readonly problem: (problem: Flaw | Verdict) => ModelError
-}
-
-/** One pull = one network read = one array of parts. Interrupting a read aborts the call and waits for it. */
-const readEvents = (
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  assembler: StreamAssembler,
-  options: ReadOptions
-): Stream.Stream<ModelPart, ModelError> => {
-  const decoder = new TextDecoder()
-  let isOver = false
-  const read = Effect.callback<ReadableStreamReadResult<Uint8Array>, ModelError>((resume) => {
-    const settled = reader.read().then(
-      (result) => resume(Effect.succeed(result)),
-      (cause: unknown) => resume(Effect.fail(options.cut(cause)))
-    )
-    return Effect.suspend(() => {
-      options.abort()
-      return awaitAborted(settled)
-    })
-  })
-  const emit = (
-    parts: ReadonlyArray<ModelPart>
-  ): Effect.Effect<readonly [ModelPart, ...Array<ModelPart>], ModelError | Cause.Done> => {
-    const { fault } = assembler
-    if (fault !== null) isOver = true
-    const [first, ...rest] = parts
-    // Parts that came before a fault in the same read are shown first.
-    if (first !== undefined && first._tag !== "Life") return Effect.succeed([first, ...rest])
-    if (fault !== null) return Effect.fail(options.problem(fault))
-    return first === undefined ? Cause.done() : Effect.succeed([first, ...rest])
-  }
-  const pull = Effect.suspend(() => {
-    if (isOver) {
-      const { fault } = assembler
-      return fault === null ? Cause.done() : Effect.fail(options.problem(fault))
-    }
-    return Effect.flatMap(read, (result) => {
-      if (result.done) {
-        isOver = true
-        return assembler.done
-          ? Cause.done()
-          : emit([...assembler.feed(decoder.decode()), ...assembler.end()].filter(isNews))
-      }
-      return emit(assembler.feed(decoder.decode(result.value, { stream: true })))
-    })
-  })
-  return Stream.fromPull(Effect.succeed(pull))
-}
-
-const isNews = (part: ModelPart): boolean => part._tag !== "Life"
-
-const parsed = (text: string): unknown => {
-  const json = Result.try((): unknown => JSON.parse(text))
-  return Result.isSuccess(json) ? json.success : text
-}
-
-/** The system's code of a failed connection (ECONNRESET, ENOTFOUND ...), wherever in the causes it stands. */
-const networkCode = (cause: unknown): string | null => {
-  let current: unknown = cause
-  for (let depth = 0; depth < 5 && typeof current === "object" && current !== null; depth += 1) {
-    const code: unknown = Reflect.get(current, "code")
-    if (typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code)) return code
-    current = Reflect.get(current, "cause")
-  }
-  return null
 }
 
 /** A ModelClient for OpenAI and every server that speaks its chat API. Bad options are a ConfigurationError. */
