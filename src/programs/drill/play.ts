@@ -20,15 +20,17 @@ import { isModelError } from "../../domain/ModelError.ts"
 import { toMessage, type ModelReply } from "../../domain/ModelReply.ts"
 import type { ModelRequest } from "../../domain/ModelRequest.ts"
 import { profileNamed } from "../../domain/Profiles.ts"
+import type { CacheTtl } from "../../domain/PromptCache.ts"
 import { withCodes, type ProviderProfile } from "../../domain/ProviderProfile.ts"
 import { delayOf } from "../../domain/RecoveryAction.ts"
 import type { RecoveryEvent } from "../../domain/RecoveryEvent.ts"
 import { RecoveryPolicy } from "../../domain/RecoveryPolicy.ts"
 import { isRecoveryError } from "../../domain/RecoveryError.ts"
 import type { ReplyPart } from "../../domain/ReplyPart.ts"
-import type { Scenario, ScenarioCall } from "../../domain/Scenario.ts"
+import type { Scenario, ScenarioCall, ScenarioConfig } from "../../domain/Scenario.ts"
 import { resolveSettings } from "../../domain/Settings.ts"
 import * as Usage from "../../domain/Usage.ts"
+import * as AnthropicModelClient from "../../layers/AnthropicModelClient.ts"
 import * as BudgetMemory from "../../layers/BudgetMemory.ts"
 import * as World from "../../layers/drillWorld.ts"
 import * as EventsMemory from "../../layers/EventsMemory.ts"
@@ -38,6 +40,7 @@ import * as RecoveryLive from "../../layers/RecoveryLive.ts"
 import * as VirtualClock from "../../layers/VirtualClock.ts"
 import { BudgetLedger, type LedgerShape } from "../../services/BudgetLedger.ts"
 import type { Conversation } from "../../services/Conversation.ts"
+import type { ModelClient } from "../../services/ModelClient.ts"
 import { PolicyOverride, TokenEstimate } from "../../services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../../services/Recovery.ts"
 import type { AgentFailure } from "../agent/runAgent.ts"
@@ -92,7 +95,7 @@ export interface PlayOptions {
 interface Stage {
   readonly now: () => number
   readonly provider: World.DrillProvider
-  readonly client: Partial<OpenAiModelClient.OpenAiOptions>
+  readonly client: Pick<OpenAiModelClient.OpenAiOptions, "fetch" | "baseUrl">
 }
 
 interface Play {
@@ -111,14 +114,13 @@ const dummyKey = "sk-drill-0000000000"
 /** Why a scenario cannot be played yet; null = it can. */
 export const unsupported = (scenario: Scenario): string | null => {
   if (scenario.expect === undefined) return "shown by a test of its own"
-  if (scenario.adapter === "anthropic") return "needs the Anthropic adapter"
   if (scenario.profile !== undefined && profileNamed(scenario.profile) === null)
     return `needs the provider profile ${scenario.profile}`
   return null
 }
 
 const profileOf = (scenario: Scenario): ProviderProfile => {
-  const profile = profileNamed(scenario.profile ?? "openai")
+  const profile = profileNamed(scenario.profile ?? scenario.adapter ?? "openai")
   if (profile === null) throw new ConfigurationError({ field: "profile", reason: `"${scenario.profile}" is not known` })
   return withCodes(profile, scenario.config?.codes ?? [])
 }
@@ -168,6 +170,28 @@ const constantRandom = (value: number) => ({
   nextIntUnsafe: () => Math.floor(value * Number.MAX_SAFE_INTEGER)
 })
 
+/** Lifetimes as an eligibility source offers them: one after the other, the last one for ever. */
+const offers = (given: NonNullable<ScenarioConfig["cacheTtl"]>): (() => CacheTtl | null) => {
+  const all = typeof given === "string" ? [given] : given
+  let asked = 0
+  return () => {
+    const offered = all[Math.min(asked, all.length - 1)] ?? null
+    asked += 1
+    return offered
+  }
+}
+
+/** The adapter that the scenario is written for. */
+const clientOf = (
+  scenario: Scenario,
+  options: Pick<OpenAiModelClient.OpenAiOptions, "fetch" | "baseUrl" | "apiKey" | "profile" | "headers">
+): Layer.Layer<ModelClient, ConfigurationError> => {
+  const { cacheTtl, budgetParam } = scenario.config ?? {}
+  return scenario.adapter === "anthropic"
+    ? AnthropicModelClient.layer({ ...options, ...(cacheTtl === undefined ? {} : { cacheTtl: offers(cacheTtl) }) })
+    : OpenAiModelClient.layer({ ...options, ...(budgetParam === undefined ? {} : { budgetParam }) })
+}
+
 /** The library's layers around the stage's provider. */
 const recoveryOf = (play: Play): Layer.Layer<Recovery, ConfigurationError> => {
   const { scenario, stage } = play
@@ -182,11 +206,10 @@ const recoveryOf = (play: Play): Layer.Layer<Recovery, ConfigurationError> => {
         return RecoveryLive.layer(policy).pipe(
           Layer.provide(ModelSummarizer.layer({ model: settings.models.primary })),
           Layer.provide(
-            OpenAiModelClient.layer({
+            clientOf(scenario, {
               apiKey: settings.apiKey,
               profile: profileOf(scenario),
               ...(settings.baseUrl === null ? {} : { baseUrl: settings.baseUrl }),
-              ...(scenario.config?.budgetParam === undefined ? {} : { budgetParam: scenario.config.budgetParam }),
               headers: (request) => ({ ...own, [World.roleHeader]: request.role }),
               ...stage.client
             })
