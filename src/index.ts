@@ -40,7 +40,7 @@ export {
 export { toMessage, type FinishReason, type ModelPart, type ModelReply, type ToolCall } from "./domain/ModelReply.ts"
 export type { ModelRequest, Priority, Role, WireRequest } from "./domain/ModelRequest.ts"
 export { Outcome } from "./domain/Outcome.ts"
-export { profileNamed, profiles } from "./domain/Profiles.ts"
+export { profileForBaseUrl, profileNamed, profiles } from "./domain/Profiles.ts"
 export { makeProfile, withCodes, type ProviderProfile } from "./domain/ProviderProfile.ts"
 export { RecoveryAction } from "./domain/RecoveryAction.ts"
 export {

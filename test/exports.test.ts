@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import * as anthropic from "../src/anthropic.ts"
 import * as core from "../src/index.ts"
 import * as openai from "../src/openai.ts"
 import * as promise from "../src/promise.ts"
@@ -10,6 +11,7 @@ import * as testing from "../src/testing.ts"
 it("exports these names", () => {
   assert.deepStrictEqual(
     {
+      anthropic: Object.keys(anthropic).sort(),
       core: Object.keys(core).sort(),
       openai: Object.keys(openai).sort(),
       promise: Object.keys(promise).sort(),
