@@ -26,6 +26,9 @@ export const makeProgress = (sentAt: number): Progress => ({
   blocked: false
 })
 
+/** Clocks are read in nanoseconds and counted in floats: less than a microsecond left is none, and is never slept on. */
+export const clockGrainMillis = 0.001
+
 /** Why an attempt was ended from outside. Internal to the interpreter. */
 export class TimeUp {
   readonly _tag = "TimeUp"
@@ -115,7 +118,7 @@ export const underTimers = <A, E>(
     while (true) {
       const { due, unborn } = look(limits, progress, every === null ? null : pulse.lastAt + every)
       const left = due === null ? Infinity : due.at - now()
-      if (due !== null && left <= 0) {
+      if (due !== null && left < clockGrainMillis) {
         if (due.what !== "heartbeat") return yield* Effect.fail(new TimeUp(due.what))
         pulse.lastAt = due.at
         yield* beat

@@ -31,7 +31,16 @@ import type { Reservation, Worst } from "../services/BudgetLedger.ts"
 import { BackoffSchedule } from "../services/Overrides.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
 import { enter, leave, usedBy, type TurnCell } from "../services/Turn.ts"
-import { makeProgress, movedBy, TimeUp, underTimers, type Limits, type Progress, type Pulse } from "./attemptWatch.ts"
+import {
+  clockGrainMillis,
+  makeProgress,
+  movedBy,
+  TimeUp,
+  underTimers,
+  type Limits,
+  type Progress,
+  type Pulse
+} from "./attemptWatch.ts"
 import { scheduleOf } from "./backoff.ts"
 import { failureOf } from "./failure.ts"
 import type { RouteDoor } from "./routeDoor.ts"
@@ -420,7 +429,7 @@ export const recover = Effect.fnUntraced(function* (
       if (emit !== null)
         yield* emit({ _tag: "Waiting", requestId, remainingMs: delayMillis, attempt: state.attempts, status })
       let remaining = delayMillis
-      while (remaining > 0) {
+      while (remaining >= clockGrainMillis) {
         const untilBeat = policy.heartbeat === null ? Infinity : Math.max(0, pulse.lastAt + policy.heartbeat - now())
         yield* Effect.sleep(Math.min(remaining, untilBeat))
         remaining = left()
