@@ -11,14 +11,15 @@ export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promi
 /** Statuses that never have a body: `new Response` refuses one. */
 const isBodiless = (status: number): boolean => status === 204 || status === 205 || status === 304
 
-const headersOf = (raw: Dispatcher.ResponseData["headers"]): Headers => {
-  const headers = new Headers()
+/** Name and value of every header line: what `new Response` reads at once. */
+const headerLines = (raw: Dispatcher.ResponseData["headers"]): Array<[string, string]> => {
+  const lines: Array<[string, string]> = []
   for (const [name, value] of Object.entries(raw)) {
     if (value === undefined) continue
-    if (Array.isArray(value)) for (const one of value) headers.append(name, one)
-    else headers.append(name, value)
+    if (Array.isArray(value)) for (const one of value) lines.push([name, one])
+    else lines.push([name, value])
   }
-  return headers
+  return lines
 }
 
 /** One agent for all calls of a process: connections are kept alive and reused. */
@@ -28,7 +29,8 @@ const agentOf = (): Agent =>
 
 const plainHeaders = (headers: RequestInit["headers"]): Record<string, string> => {
   const plain: Record<string, string> = {}
-  new Headers(headers ?? {}).forEach((value, name) => {
+  const given = headers instanceof Headers ? headers : new Headers(headers ?? {})
+  given.forEach((value, name) => {
     plain[name] = value
   })
   return plain
@@ -48,12 +50,12 @@ export const make =
       signal: init?.signal ?? null,
       dispatcher: dispatcher ?? agentOf()
     })
-    const headers = headersOf(answer.headers)
+    const headers = headerLines(answer.headers)
     if (isBodiless(answer.statusCode)) {
       await answer.body.dump()
       return new Response(null, { status: answer.statusCode, headers })
     }
-    const isStream = headers.get("content-type")?.includes("event-stream") === true
+    const isStream = String(answer.headers["content-type"] ?? "").includes("event-stream")
     const content = isStream ? webStream(answer.body) : await answer.body.text()
     return new Response(content, { status: answer.statusCode, headers })
   }
