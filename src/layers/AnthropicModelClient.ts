@@ -15,9 +15,10 @@ import { AnthropicResponseError, makeModelError, type Failure, type ModelError }
 import type { ModelPart, ModelReply } from "../domain/ModelReply.ts"
 import type { WireRequest } from "../domain/ModelRequest.ts"
 import { anthropic } from "../domain/profiles/anthropic.ts"
-import { latch, type CacheTtl } from "../domain/PromptCache.ts"
+import type { CacheTtl } from "../domain/PromptCache.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import { ModelClient } from "../services/ModelClient.ts"
+import { PromptCacheTtl } from "../services/PromptCacheTtl.ts"
 import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets } from "./answerHeaders.ts"
 import { EventAssembler, readBody, toBody } from "./anthropicWire.ts"
@@ -44,11 +45,8 @@ export interface AnthropicOptions {
   readonly fetch?: UndiciFetch.Fetch
   /** How the provider reports failures. Default: anthropic. */
   readonly profile?: ProviderProfile
-  /**
-   * Lifetime of prompt cache markers; null = no markers. A function is asked before each request until it gives a
-   * lifetime, which then stays for as long as this client lives. Default: null.
-   */
-  readonly cacheTtl?: CacheTtl | null | (() => CacheTtl | null)
+  /** Lifetime of prompt cache markers where the caller (an agent's session) says none; null = no markers. Default: null. */
+  readonly cacheTtl?: CacheTtl | null
   /** Further headers per request. */
   readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
 }
@@ -77,14 +75,10 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
   const profile = options.profile ?? anthropic
   const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
 
-  // Shared by all requests of this client: set once, never changed after.
-  let latched: CacheTtl | null = null
-  const cacheTtl = (): CacheTtl | null => {
-    if (!profile.capabilities.cacheMarkers) return null
-    const offered = typeof options.cacheTtl === "function" ? options.cacheTtl() : (options.cacheTtl ?? null)
-    latched = latch(latched, offered)
-    return latched
-  }
+  /** What the session has settled wins; a profile without markers gets none. */
+  const cacheTtl = Effect.map(PromptCacheTtl, (settled) =>
+    profile.capabilities.cacheMarkers ? (settled ?? options.cacheTtl ?? null) : null
+  )
 
   const errorFrom = (failure: Failure): ModelError => makeModelError(failure, AnthropicResponseError)
 
@@ -116,23 +110,26 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
     return failureOf(classifyAnswer(profile, { status: cause.status, headers, body }), model)
   }
 
-  const send = (request: WireRequest, stream: boolean, signal: AbortSignal): Promise<Response> =>
+  const send = (request: WireRequest, ttl: CacheTtl | null, stream: boolean, signal: AbortSignal): Promise<Response> =>
     sdk
       .post("/v1/messages", {
-        body: toBody(request, cacheTtl(), stream),
+        body: toBody(request, ttl, stream),
         signal,
         ...(options.headers === undefined ? {} : { headers: options.headers(request) })
       })
       .asResponse()
 
   const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
-    abortable(
-      async (signal) => {
-        const response = await send(request, false, signal)
-        return { headers: allowedHeaders(response.headers), text: await response.text() }
-      },
-      (cause) => errorOf(cause, request.model)
-    ).pipe(
+    cacheTtl.pipe(
+      Effect.flatMap((ttl) =>
+        abortable(
+          async (signal) => {
+            const response = await send(request, ttl, false, signal)
+            return { headers: allowedHeaders(response.headers), text: await response.text() }
+          },
+          (cause) => errorOf(cause, request.model)
+        )
+      ),
       Effect.flatMap(({ headers, text }) => {
         const requestId = requestIdOf(headers)
         const reply = readBody({ profile, model: request.model, requestId }, text, headers)
@@ -150,12 +147,13 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
   const open = Effect.fnUntraced(function* (
     request: WireRequest
   ): Effect.fn.Return<Stream.Stream<ModelPart, ModelError>, ModelError, Scope.Scope> {
+    const ttl = yield* cacheTtl
     const controller = new AbortController()
     yield* Effect.addFinalizer(() => Effect.sync(() => controller.abort()))
     const response = yield* abortable(
       (signal) => {
         signal.addEventListener("abort", () => controller.abort(), { once: true })
-        return send(request, true, controller.signal)
+        return send(request, ttl, true, controller.signal)
       },
       (cause) => errorOf(cause, request.model)
     )

@@ -20,14 +20,13 @@ import { isModelError } from "../../domain/ModelError.ts"
 import { toMessage, type ModelReply } from "../../domain/ModelReply.ts"
 import type { ModelRequest } from "../../domain/ModelRequest.ts"
 import { profileNamed } from "../../domain/Profiles.ts"
-import type { CacheTtl } from "../../domain/PromptCache.ts"
 import { withCodes, type ProviderProfile } from "../../domain/ProviderProfile.ts"
 import { delayOf } from "../../domain/RecoveryAction.ts"
 import type { RecoveryEvent } from "../../domain/RecoveryEvent.ts"
 import { RecoveryPolicy } from "../../domain/RecoveryPolicy.ts"
 import { isRecoveryError } from "../../domain/RecoveryError.ts"
 import type { ReplyPart } from "../../domain/ReplyPart.ts"
-import type { Scenario, ScenarioCall, ScenarioConfig } from "../../domain/Scenario.ts"
+import type { Scenario, ScenarioCall } from "../../domain/Scenario.ts"
 import { resolveSettings } from "../../domain/Settings.ts"
 import * as Usage from "../../domain/Usage.ts"
 import * as AnthropicModelClient from "../../layers/AnthropicModelClient.ts"
@@ -170,25 +169,14 @@ const constantRandom = (value: number) => ({
   nextIntUnsafe: () => Math.floor(value * Number.MAX_SAFE_INTEGER)
 })
 
-/** Lifetimes as an eligibility source offers them: one after the other, the last one for ever. */
-const offers = (given: NonNullable<ScenarioConfig["cacheTtl"]>): (() => CacheTtl | null) => {
-  const all = typeof given === "string" ? [given] : given
-  let asked = 0
-  return () => {
-    const offered = all[Math.min(asked, all.length - 1)] ?? null
-    asked += 1
-    return offered
-  }
-}
-
 /** The adapter that the scenario is written for. */
 const clientOf = (
   scenario: Scenario,
   options: Pick<OpenAiModelClient.OpenAiOptions, "fetch" | "baseUrl" | "apiKey" | "profile" | "headers">
 ): Layer.Layer<ModelClient, ConfigurationError> => {
-  const { cacheTtl, budgetParam } = scenario.config ?? {}
+  const budgetParam = scenario.config?.budgetParam
   return scenario.adapter === "anthropic"
-    ? AnthropicModelClient.layer({ ...options, ...(cacheTtl === undefined ? {} : { cacheTtl: offers(cacheTtl) }) })
+    ? AnthropicModelClient.layer(options)
     : OpenAiModelClient.layer({ ...options, ...(budgetParam === undefined ? {} : { budgetParam }) })
 }
 
