@@ -433,7 +433,7 @@ export const recover = Effect.fnUntraced(function* (
         const untilBeat = policy.heartbeat === null ? Infinity : Math.max(0, pulse.lastAt + policy.heartbeat - now())
         yield* Effect.sleep(Math.min(remaining, untilBeat))
         remaining = left()
-        if (policy.heartbeat === null || now() < pulse.lastAt + policy.heartbeat) continue
+        if (policy.heartbeat === null || pulse.lastAt + policy.heartbeat - now() >= clockGrainMillis) continue
         pulse.lastAt = now()
         if (emit !== null) {
           const remainingMs = Math.max(0, remaining)

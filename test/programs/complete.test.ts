@@ -26,8 +26,9 @@ import { runs } from "../support/runs.ts"
 interface Seen {
   readonly request: WireRequest
   readonly at: number
-  /** null = never answered. */
+  /** When it was answered or given up; null = still open. */
   until: number | null
+  isAnswered: boolean
   /** Wait the answer asked for; null = none, or a bad one. */
   readonly hint: number | null
   readonly answer: string
@@ -96,13 +97,16 @@ const worldOf = (policy: RecoveryPolicy, answers: ReadonlyArray<Answer>) => {
         request,
         at: yield* Clock.currentTimeMillis,
         until: null,
+        isAnswered: false,
         hint: hint?._tag === "Delay" ? hint.millis : null,
         answer: answer.fail?.kind ?? answer.reply?.finishReason ?? "stop"
       }
       seen.push(entry)
       open.count += 1
-      yield* Effect.sleep(answer.takes)
-      entry.until = yield* Clock.currentTimeMillis
+      yield* Effect.onExit(Effect.sleep(answer.takes), () =>
+        Effect.map(Clock.currentTimeMillis, (now) => void (entry.until = now))
+      )
+      entry.isAnswered = true
       if (answer.fail !== undefined) return yield* Effect.fail(makeModelError(answer.fail))
       return ScriptedModel.makeReply({ text: "summary", model: request.model, ...answer.reply })
     }).pipe(Effect.ensuring(Effect.sync(() => (open.count -= 1))))
@@ -195,7 +199,7 @@ describe("for any script of slow answers", () => {
         const main = world.seen.filter(({ request }) => request.role === "main")
         main.forEach((entry, index) => {
           const next = main[index + 1]
-          if (next === undefined || entry.until === null) return
+          if (next === undefined || entry.until === null || !entry.isAnswered) return
           // What is answered with a failure of another kind than these ends the request, unless it refuses a raise.
           const isRaised = entry.request.maxOutputTokens > policy.initialMaxTokens
           if (!retryable.has(entry.answer))
