@@ -35,7 +35,139 @@ const table: Readonly<Record<FaultKind, string>> = {
   empty_reply: "The provider sent an empty reply. Try again; a preset other than strict repeats it by itself."
 }
 
-export const guidanceFor = (situation: Situation): string => table[situation.kind]
+type Hints = readonly [sentence: string, codes: ReadonlyArray<string>]
+
+/** Codes that tell more than their kind, in the words of several providers. The first that knows the code speaks. */
+const byCode: { readonly [K in FaultKind]?: ReadonlyArray<Hints> } = {
+  quota_exhausted: [
+    [
+      "The account's balance or credit is used up. Top it up, or use another key; trying again before that does not help.",
+      ["credit_balance_exhausted", "billing_error", "openrouter_credits", "credit_limit", "payment_required", "1113"]
+    ],
+    [
+      "The account's balance or credit is used up. Top it up, or use another key; trying again before that does not help.",
+      ["insufficient_balance", "insufficient_balance_error", "Arrearage", "AccountOverdueError", "30001", "1008"]
+    ],
+    [
+      "A spending limit is reached. Its owner can raise it in the provider's console; trying again before that does not help.",
+      ["project_spend_limit_exceeded", "organization_spend_limit_exceeded", "billing_hard_limit_reached"]
+    ],
+    [
+      "A spending limit is reached. Its owner can raise it in the provider's console; trying again before that does not help.",
+      ["budget_exceeded", "openrouter_key_limit", "SetLimitExceeded", "personal-team-blocked:spending-limit"]
+    ],
+    [
+      "The free allowance of the day is used up. It comes back tomorrow; a paid plan or another key works at once.",
+      ["openrouter_free_tier_daily", "AllocationQuota.FreeTierOnly", "3036", "1304"]
+    ],
+    [
+      "The usage limit of this plan is reached. Wait for its next period, or use a larger plan or another key.",
+      ["organization_usage_limit_exceeded", "quota_exceeded", "1308", "1309", "1310", "2056"]
+    ]
+  ],
+  auth: [
+    ["The key is not one the provider knows. Copy it again, whole, from the provider's console.", ["invalid_api_key"]],
+    [
+      "The key is not one the provider knows. Copy it again, whole, from the provider's console.",
+      ["InvalidApiKey", "wrong_api_key", "incorrect_api_key_error", "API_KEY_INVALID", "1002", "2049"]
+    ],
+    [
+      "The key has expired or was revoked. Make a new one in the provider's console.",
+      ["expired_key", "API_KEY_EXPIRED", "ExpiredTokenException", "key_revoked", "1003", "api_key_revoked"]
+    ],
+    [
+      "The account or organisation of this key is closed. Ask its owner or the provider's support; another key works at once.",
+      ["account_deactivated", "organization_disabled", "organization_deactivated", "account_disabled"]
+    ]
+  ],
+  permission: [
+    [
+      "The account or organisation of this key is suspended. Ask its owner or the provider's support; another key works at once.",
+      ["CONSUMER_SUSPENDED", "organization_disabled", "account_deactivated", "account_suspended", "5018", "1112"]
+    ],
+    [
+      "The provider does not serve this country or region. Use a provider that does.",
+      ["unsupported_country_region_territory"]
+    ],
+    [
+      "The feature or model is not part of this plan or not switched on. Switch it on in the console, or use another model.",
+      ["SERVICE_DISABLED", "key_model_access_denied", "team_model_access_denied", "Model.AccessDenied", "1311", "2061"]
+    ]
+  ],
+  not_found: [
+    [
+      "No model of this name is served here. Check the spelling and whether the model was retired; `holdfast config` shows the name in use.",
+      [
+        "model_not_found",
+        "ModelNotFound",
+        "model_decommissioned",
+        "model_not_supported",
+        "invalid_model",
+        "1211",
+        "5007"
+      ]
+    ],
+    ["No deployment has this name. Use the deployment's name in place of the model's.", ["DeploymentNotFound"]]
+  ],
+  invalid_request: [
+    [
+      "An image cannot be read or is too large. Make it smaller (under 5 MB, under 8,000 pixels a side) or save it in another format.",
+      ["image_too_large", "invalid_image", "invalid_image_format", "image_parse_error", "invalid_image_url"]
+    ],
+    [
+      "An image cannot be read or is too large. Make it smaller (under 5 MB, under 8,000 pixels a side) or save it in another format.",
+      ["image_dimensions_too_large", "unsupported_image_media_type", "image_file_too_large"]
+    ],
+    [
+      "A document cannot be read. Check that it is whole, not protected by a password and within the provider's page limit.",
+      [
+        "invalid_pdf",
+        "invalid_document",
+        "document_too_large",
+        "too_many_pages",
+        "pdf_password_protected",
+        "invalid_file"
+      ]
+    ],
+    [
+      "The model broke the format of a tool call. Try again; simpler tools or another model help if it stays.",
+      ["tool_use_failed"]
+    ]
+  ],
+  payload_too_large: [
+    [
+      "The request is over the provider's size limit, most often because of images or documents. Send fewer or smaller ones.",
+      ["request_too_large"]
+    ]
+  ],
+  rate_limited: [
+    [
+      "The tokens of a minute are used up. Wait a moment, send shorter requests, or fewer at a time.",
+      ["tokens", "token_quota_exceeded", "GenerateContentInputTokensPerModelPerMinute-FreeTier"]
+    ]
+  ],
+  overloaded: [
+    [
+      "The model is not ready yet. Try again in a minute, or add a fallback model.",
+      ["ModelNotReadyException", "ModelLoading", "ModelLoadingError"]
+    ]
+  ]
+}
+
+const sentenceOf = ({ kind, code }: Situation): string =>
+  (code === null ? undefined : byCode[kind]?.find(([, codes]) => codes.includes(code))?.[0]) ?? table[kind]
+
+/** What happened and what to do; with a known reset also when it makes sense to try again. */
+export const guidanceFor = (situation: Situation): string => {
+  const { resetAtEpochMillis } = situation
+  const isDate = resetAtEpochMillis !== null && Math.abs(resetAtEpochMillis) <= lastEpochMillis
+  return isDate
+    ? `${sentenceOf(situation)} It is full again at ${new Date(resetAtEpochMillis).toISOString()}.`
+    : sentenceOf(situation)
+}
+
+/** The last instant a date can name. */
+const lastEpochMillis = 8.64e15
 
 const reasons: { readonly [K in FailReason]?: string } = {
   Attempts:
