@@ -1,0 +1,165 @@
+import { assert, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
+import * as Stream from "effect/Stream"
+import { TestClock } from "effect/testing"
+import { makeModelError, type Failure } from "../../src/domain/ModelError.ts"
+import type { ModelRequest, WireRequest } from "../../src/domain/ModelRequest.ts"
+import { RecoveryPolicy, type RecoveryPolicyInput } from "../../src/domain/RecoveryPolicy.ts"
+import * as HealthMemory from "../../src/layers/HealthMemory.ts"
+import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
+import * as RecoveryLive from "../../src/layers/RecoveryLive.ts"
+import { makeReply } from "../../src/layers/ScriptedModel.ts"
+import { ModelClient } from "../../src/services/ModelClient.ts"
+import { Recovery } from "../../src/services/Recovery.ts"
+
+const overloaded: Failure = { kind: "overloaded", status: 529 }
+
+interface Sent {
+  readonly atMillis: number
+  readonly model: string
+}
+
+/** A provider that answers by the time of day; the answer itself takes `takes` milliseconds. */
+const worldOf = (
+  answer: (now: number, request: WireRequest) => Failure | null,
+  input: Partial<RecoveryPolicyInput> = {},
+  takes = 0
+) => {
+  const sent: Array<Sent> = []
+  const policy = new RecoveryPolicy({
+    ...RecoveryPolicy.broad,
+    routes: [{ model: "large" }],
+    ...input
+  })
+  const client = ModelClient.of({
+    generate: (request) =>
+      Effect.gen(function* () {
+        const atMillis = yield* Clock.currentTimeMillis
+        sent.push({ atMillis, model: request.model })
+        const failure = answer(atMillis, request)
+        if (failure !== null) return yield* makeModelError({ model: request.model, ...failure })
+        yield* Effect.sleep(takes)
+        return makeReply({ text: "done", model: request.model })
+      }),
+    stream: () => Stream.empty
+  })
+  const layer = RecoveryLive.layer(policy).pipe(
+    Layer.provide(ModelSummarizer.layer({ model: "large" })),
+    Layer.provide(Layer.succeed(ModelClient, client)),
+    Layer.orDie
+  )
+  return { sent, layer: Layer.mergeAll(layer, HealthMemory.layer()) }
+}
+
+const complete = (more: Partial<ModelRequest> = {}) =>
+  Effect.flatMap(Recovery, (recovery) => recovery.complete({ messages: [{ role: "user", content: "hi" }], ...more }))
+
+const many = (count: number) =>
+  Effect.forEach(Array.from({ length: count }), (_, i) => Effect.exit(Effect.delay(complete(), i * 10)), {
+    concurrency: "unbounded"
+  })
+
+const toEnd = <A, E>(layer: Layer.Layer<Recovery>, program: Effect.Effect<A, E, Recovery>) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(program)
+    yield* TestClock.adjust("10 minutes")
+    return yield* Fiber.join(fiber)
+  }).pipe(Effect.provide(layer), Random.withSeed("fixed"))
+
+it.effect("saves every request of an outage with a fraction of the requests it would take alone", () =>
+  Effect.gen(function* () {
+    const world = worldOf((now) => (now < 20_000 ? overloaded : null))
+    const exits = yield* toEnd(world.layer, many(300))
+    assert.isTrue(exits.every(Exit.isSuccess))
+    assert.isAtMost(world.sent.length, 300 * 1.3)
+  })
+)
+
+it.effect("lets one request at most through per cool-down once the only route is open", () =>
+  Effect.gen(function* () {
+    const world = worldOf((now) => (now < 60_000 ? overloaded : null))
+    const exits = yield* toEnd(world.layer, many(300))
+    assert.isTrue(exits.every(Exit.isSuccess))
+    // The shortest cool-down of a quiet route; what left in the first moment had not been told yet.
+    const probes = world.sent.filter(({ atMillis }) => atMillis > 1_000 && atMillis < 60_000)
+    assert.isAbove(probes.length, 1)
+    for (let i = 1; i < probes.length; i++)
+      assert.isAtLeast((probes[i]?.atMillis ?? 0) - (probes[i - 1]?.atMillis ?? 0), 1_000)
+  })
+)
+
+it.effect("serves an outage from the fallback and comes back to the primary after it", () =>
+  Effect.gen(function* () {
+    const world = worldOf((now, request) => (request.model === "large" && now < 20_000 ? overloaded : null), {
+      routes: [{ model: "large" }, { model: "small" }]
+    })
+    const exits = yield* toEnd(
+      world.layer,
+      many(50).pipe(
+        Effect.andThen(Effect.delay(complete(), "1 minute")),
+        // The ramp after the probe is over.
+        Effect.andThen(Effect.delay(many(50), "10 seconds"))
+      )
+    )
+    assert.isTrue(exits.every((exit) => Exit.isSuccess(exit) && exit.value.model === "large"))
+    const early = world.sent.filter(({ atMillis, model }) => atMillis < 20_000 && model === "small")
+    assert.strictEqual(early.length, 50)
+  })
+)
+
+it.effect("holds new requests until the end of a hint another request was given", () =>
+  Effect.gen(function* () {
+    let limited = 0
+    const world = worldOf(() =>
+      limited++ === 0
+        ? { kind: "rate_limited", status: 429, hints: [{ _tag: "Delay", source: "retry-after", millis: 10_000 }] }
+        : null
+    )
+    const exits = yield* toEnd(world.layer, many(50))
+    assert.isTrue(exits.every(Exit.isSuccess))
+    assert.strictEqual(world.sent.length, 51)
+    for (const { atMillis } of world.sent.slice(1)) assert.isAtLeast(atMillis, 10_000)
+  })
+)
+
+it.effect("sheds background requests while the route is open, without sending them", () =>
+  Effect.gen(function* () {
+    const world = worldOf((now) => (now < 20_000 ? overloaded : null))
+    const exit = yield* toEnd(
+      world.layer,
+      Effect.gen(function* () {
+        const crowd = yield* Effect.forkChild(many(10))
+        yield* Effect.sleep("1 second")
+        const before = world.sent.length
+        const found = yield* Effect.exit(complete({ priority: "background" }))
+        assert.strictEqual(world.sent.length, before)
+        yield* Fiber.join(crowd)
+        return found
+      })
+    )
+    assert.isTrue(Exit.isFailure(exit))
+  })
+)
+
+it.effect("leaves the probe's place to the next when the probe is interrupted, and every waiter free to go", () =>
+  Effect.gen(function* () {
+    const world = worldOf((now) => (now < 4_000 ? overloaded : null), {}, 3_600_000)
+    yield* Effect.gen(function* () {
+      const crowd = yield* Effect.forEach(Array.from({ length: 20 }), () => Effect.forkChild(complete()))
+      yield* TestClock.adjust("100 seconds")
+      const first = world.sent.filter(({ atMillis }) => atMillis >= 4_000).length
+      assert.strictEqual(first >= 1, true)
+      for (const fiber of crowd) yield* Fiber.interrupt(fiber)
+      const before = world.sent.length
+      const next = yield* Effect.forkChild(complete())
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(world.sent.length, before + 1)
+      yield* Fiber.interrupt(next)
+    }).pipe(Effect.provide(world.layer), Random.withSeed("fixed"))
+  })
+)
