@@ -278,5 +278,8 @@ const run = Effect.fnUntraced(function* <R>(
   }
 
   const reply = yield* recover(options.loop, driver)
+  // A refusal has no text: what was shown before it is not part of the reply.
+  if (reply.refusal !== null && (shown.text !== "" || textOf(conversation.window()) !== ""))
+    yield* Queue.offer(out, { _tag: "Reset" })
   yield* Queue.offer(out, { _tag: "Finish", reply })
 })

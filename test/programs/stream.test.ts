@@ -32,7 +32,7 @@ type Move =
   | { readonly usage: Usage.Usage }
 interface Script {
   readonly moves: ReadonlyArray<Move>
-  readonly end: "stop" | "length" | "cut" | "hang" | Failure
+  readonly end: "stop" | "length" | "cut" | "hang" | Failure | { readonly refusal: string }
   readonly usage?: Usage.Usage
 }
 
@@ -68,9 +68,11 @@ const scripted = (scripts: ReadonlyArray<Script>) => {
           const end = Stream.suspend((): Stream.Stream<ModelPart, ReturnType<typeof makeModelError>> => {
             if (script.end === "hang") return Stream.never
             if (script.end === "cut") return Stream.fail(makeModelError({ kind: "interrupted", status: null }))
-            if (typeof script.end === "object") return Stream.fail(makeModelError(script.end))
+            const refusal = typeof script.end === "object" && "refusal" in script.end ? script.end.refusal : null
+            if (typeof script.end === "object" && "kind" in script.end) return Stream.fail(makeModelError(script.end))
             const reply = makeReply({
-              text: text === "" ? null : text,
+              text: text === "" || refusal !== null ? null : text,
+              refusal,
               toolCalls: calls,
               finishReason: script.end === "length" ? "length" : calls.length > 0 ? "tool_calls" : "stop",
               usage: script.usage ?? Usage.unknown,
@@ -399,6 +401,28 @@ describe("faults", () => {
         [2, false],
         [5, true]
       ])
+    })
+  )
+})
+
+describe("a refusal", () => {
+  const refusing = { refusal: "no" }
+  it.effect.each<{ readonly name: string; readonly scripts: ReadonlyArray<Script> }>([
+    { name: "after some text", scripts: [{ moves: ["well "], end: refusing }] },
+    {
+      name: "in a continuation",
+      scripts: [
+        { moves: ["one "], end: "length" },
+        { moves: [], end: refusing }
+      ]
+    }
+  ])("$name drops what was shown, as complete would", ({ scripts }) =>
+    Effect.gen(function* () {
+      const world = worldOf(scripts)
+      assert.isTrue(Exit.isSuccess(yield* play(world)))
+      const last = world.parts.at(-1)
+      assert.isTrue(last?._tag === "Finish" && last.reply.text === null && last.reply.refusal === "no")
+      assert.strictEqual(shown(world.parts), "")
     })
   )
 })
