@@ -4,6 +4,7 @@ import { join } from "node:path"
 import * as anthropic from "../src/anthropic.ts"
 import * as core from "../src/index.ts"
 import * as openai from "../src/openai.ts"
+import * as prices from "../src/prices.ts"
 import * as promise from "../src/promise.ts"
 import * as testing from "../src/testing.ts"
 
@@ -14,6 +15,7 @@ it("exports these names", () => {
       anthropic: Object.keys(anthropic).sort(),
       core: Object.keys(core).sort(),
       openai: Object.keys(openai).sort(),
+      prices: Object.keys(prices).sort(),
       promise: Object.keys(promise).sort(),
       testing: Object.keys(testing).sort()
     },
