@@ -585,12 +585,19 @@ describe("for any script of a stream", () => {
     },
     ({ scripts, onCut, leaveAt }) =>
       Effect.gen(function* () {
-        const steps = scripts.map((raw): Script => ({
-          moves: raw.texts.flatMap((text) => [text, { wait: 100 }]),
+        const used = (at: number): Usage.Usage => ({ ...Usage.unknown, promptTokens: 3, completionTokens: at })
+        const steps = scripts.map((raw, at): Script => ({
+          moves: [{ usage: used(at) }, ...raw.texts.flatMap((text) => [text, { wait: 100 }])],
           end: ends[raw.end] ?? "stop"
         }))
         const world = worldOf(
-          [...steps, ...Array.from({ length: 25 }, (): Script => ({ moves: ["end"], end: "stop" }))],
+          [
+            ...steps,
+            ...Array.from({ length: 25 }, (_, at): Script => ({
+              moves: [{ usage: used(steps.length + at) }, "end"],
+              end: "stop"
+            }))
+          ],
           { onCut }
         )
         const fiber = yield* Effect.forkChild(
@@ -612,6 +619,11 @@ describe("for any script of a stream", () => {
         assert.strictEqual(world.open.count, 0)
         const last = world.parts.at(-1)
         if (last?._tag === "Finish") assert.strictEqual(shown(world.parts), last.reply.text ?? "")
+        // What every attempt used is booked once, also that of attempts which broke off.
+        assert.deepStrictEqual(
+          world.events.flatMap((event) => (event._tag === "UsageSeen" ? [event.usage] : [])),
+          world.requests.map((_, at) => used(at))
+        )
         assert.strictEqual(world.events.filter((event) => event._tag === "Finished").length, 1)
       }),
     { arbitrary: { runs: runs(2_000) } }
