@@ -59,21 +59,25 @@ export const makeRouteDoor = (
       })
     )
 
-  const drive = Effect.fnUntraced(function* <A>(
-    questions: Generator<Knock, A, Admission>,
-    tick: Tick
-  ): Effect.fn.Return<A> {
-    let step = questions.next()
-    while (step.done !== true) step = questions.next(yield* knock(step.value.route, step.value.asker, tick))
-    return step.value
-  })
+  /** Asks until there is an answer. No generator of Effect's: this is on the way of every healthy call. */
+  const drive = <A>(questions: Generator<Knock, A, Admission>, tick: Tick): Effect.Effect<A> => {
+    const follow = (step: IteratorResult<Knock, A>): Effect.Effect<A> =>
+      step.done === true
+        ? Effect.succeed(step.value)
+        : Effect.flatMap(knock(step.value.route, step.value.asker, tick), (admission) =>
+            follow(questions.next(admission))
+          )
+    return follow(questions.next())
+  }
 
-  const admit = Effect.fnUntraced(function* (state: RecoveryState, tick: Tick): Effect.fn.Return<HeldOutcome | null> {
-    const answer = yield* drive(askDoors(policy, state, visit, endOf(state), tick.now), tick)
-    if (answer._tag === "Kept") return answer.outcome
-    attempt = { route: state.route, ticket: answer.ticket, accepted: false }
-    return null
-  })
+  const admit = (state: RecoveryState, tick: Tick): Effect.Effect<HeldOutcome | null> =>
+    Effect.suspend(() =>
+      Effect.map(drive(askDoors(policy, state, visit, endOf(state), tick.now), tick), (answer) => {
+        if (answer._tag === "Kept") return answer.outcome
+        attempt = { route: state.route, ticket: answer.ticket, accepted: false }
+        return null
+      })
+    )
 
   return {
     admit,
