@@ -309,7 +309,7 @@ export const inBandFault = (profile: ProviderProfile, answer: Answer): Verdict |
   const inBand: Answer = { ...answer, status: inBandStatus }
   if (hasError(body)) return verdictOf(profile, inBand, body)
   for (const { at, unless } of profile.inBandAt)
-    if (valuesAt(body, at).some((value) => value !== null && value !== unless)) {
+    if (valuesAt(body, at).some((value) => value !== null && value !== "" && value !== unless)) {
       const verdict = verdictOf(profile, inBand, body)
       return verdict.kind === "malformed_response" ? verdictOf(profile, inBand, body, "server_error") : verdict
     }

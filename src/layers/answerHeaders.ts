@@ -15,7 +15,7 @@ const allowed = new Set([
 ])
 
 /** Families of rate-limit headers: OpenAI's, Anthropic's, Azure's and the draft standard's. */
-const allowedPrefixes = ["x-ratelimit-", "anthropic-ratelimit-", "ratelimit-"]
+const allowedPrefixes = ["x-ratelimit-", "anthropic-ratelimit-", "ratelimit-", "ratelimitbysize-", "x-tokenlimit-"]
 
 /** The allowed headers, names in lower case. */
 export const allowedHeaders = (headers: Headers): Record<string, string> => {

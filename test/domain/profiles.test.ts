@@ -107,3 +107,22 @@ describe("a provider profile", () => {
     assert.isNull(inBandFault(openai, { status: 200, headers: {}, body: { choices: [{ finish_reason: "stop" }] } }))
   })
 })
+
+describe("an error inside a 200", () => {
+  const kind = (name: string, body: unknown): string | null =>
+    inBandFault(profileNamed(name)!, { status: 200, headers: {}, body })?.kind ?? null
+
+  it.each<readonly [string, unknown, string | null]>([
+    ["dashscope", { code: "Throttling.RateQuota", message: "x" }, "rate_limited"],
+    ["dashscope", { code: "", output: {} }, null],
+    ["siliconflow", { code: 50505, message: "x", data: null }, "overloaded"],
+    ["cloudflare", { success: false, errors: [{ code: 3040 }] }, "overloaded"],
+    ["minimax", { base_resp: { status_code: 0 } }, null],
+    ["minimax", { base_resp: { status_code: 4711 } }, "server_error"],
+    ["bedrock", { throttlingException: { message: "x" } }, "rate_limited"],
+    ["openrouter", { error: { code: 403, metadata: { reasons: ["violence"] } } }, "content_filtered"],
+    ["generic", { error: { code: 503 } }, "server_error"],
+    ["generic", { error: { type: "a word nobody knows" } }, "malformed_response"],
+    ["openai", { error: { type: "server_error", code: null } }, "server_error"]
+  ])("of %s: %j is %s", (name, body, expected) => assert.strictEqual(kind(name, body), expected))
+})

@@ -7,7 +7,7 @@ import { finishFaults, finishReasons, inBandRows } from "./words.ts"
 const events: ReadonlyArray<readonly [string, FaultKind]> = [
   ["modelStreamErrorException", "server_error"],
   ["internalServerException", "server_error"],
-  ["serviceUnavailableException", "overloaded"],
+  ["serviceUnavailableException", "server_error"],
   ["throttlingException", "rate_limited"],
   ["modelTimeoutException", "timeout"],
   ["validationException", "invalid_request"]

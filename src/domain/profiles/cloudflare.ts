@@ -17,6 +17,7 @@ export const cloudflare = makeProfile({
     ...rowsOf("auth", [10000, 9109]),
     ...inBandRows
   ],
+  inBandAt: [{ at: "/errors/0/code", unless: null }],
   finishReasons,
   finishFaults
 })

@@ -20,6 +20,7 @@ export const dashscope = makeProfile({
     ...rowsOf("timeout", ["RequestTimeOut", "ResponseTimeout", "InternalError.Timeout"]),
     ...inBandRows
   ],
+  inBandAt: [{ at: "/code", unless: null }],
   finishReasons,
   finishFaults
 })

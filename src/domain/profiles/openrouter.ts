@@ -9,7 +9,7 @@ export const openrouter = makeProfile({
   rows: [
     ...rowsOf("quota_exhausted", ["openrouter_free_tier_daily", "openrouter_credits", "openrouter_key_limit"]),
     ...rowsOf("quota_exhausted", ["insufficient_credits", "payment_required", "insufficient_quota"]),
-    { status: 403, at: "/error/metadata/reasons/0", value: true, match: "present", kind: "content_filtered" },
+    { status: null, at: "/error/metadata/reasons/0", value: true, match: "present", kind: "content_filtered" },
     ...rowsOf("content_filtered", ["content_policy_violation", "content_filter", "moderation", "refusal"]),
     ...rowsOf("prompt_too_long", ["context_length_exceeded"]),
     ...rowsOf("overloaded", ["provider_overloaded", "overloaded", "overloaded_error"]),

@@ -13,6 +13,7 @@ export const siliconflow = makeProfile({
     ...rowsOf("rate_limited", [50604]),
     ...inBandRows
   ],
+  inBandAt: [{ at: "/code", unless: 20000 }],
   finishReasons,
   finishFaults
 })
