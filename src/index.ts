@@ -63,9 +63,11 @@ export { TrailEntry } from "./domain/Trail.ts"
 export { Usage } from "./domain/Usage.ts"
 export * as EventsMemory from "./layers/EventsMemory.ts"
 export * as FileTranscript from "./layers/FileTranscript.ts"
+export * as HealthMemory from "./layers/HealthMemory.ts"
 export * as ModelSummarizer from "./layers/ModelSummarizer.ts"
 export * as RecoveryLive from "./layers/RecoveryLive.ts"
 export { recoverOverflow, recoverTransient, recoverTruncation } from "./programs/roads.ts"
+export { HealthStore } from "./services/HealthStore.ts"
 export { ModelClient } from "./services/ModelClient.ts"
 export {
   BackoffSchedule,
