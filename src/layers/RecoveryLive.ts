@@ -69,14 +69,13 @@ export const layer = (
         return `${prefix}-${count}`
       }
 
-      const resolve = (base: RecoveryPolicy) =>
-        Effect.gen(function* () {
-          const override = yield* PolicyOverride
-          const deadline = yield* DeadlineOverride
-          return override === null && deadline === null
-            ? base
-            : new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
-        })
+      const resolve = Effect.fnUntraced(function* (base: RecoveryPolicy) {
+        const override = yield* PolicyOverride
+        const deadline = yield* DeadlineOverride
+        return override === null && deadline === null
+          ? base
+          : new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
+      })
 
       const setUp = Effect.fnUntraced(function* (
         request: ModelRequest,

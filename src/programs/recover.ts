@@ -137,6 +137,17 @@ export interface Record {
 const nameOf = (outcome: Outcome): string =>
   outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag
 
+/** How an attempt or a compaction ended, with its reply when there is one. */
+interface Seen {
+  readonly outcome: Outcome
+  readonly reply: ModelReply | null
+}
+
+/** What the machine may decide that is not the end. */
+type Onward = Exclude<RecoveryAction, { readonly _tag: "Done" | "Fail" }>
+
+// A generator function made per call costs microseconds and garbage of the slow kind (V8 gives each its own map): on the
+// healthy path there is only this one, made once; the others are made after a failure.
 export const recover = Effect.fnUntraced(function* (
   options: RecoverOptions,
   driver: AttemptDriver
@@ -163,7 +174,6 @@ export const recover = Effect.fnUntraced(function* (
     background: options.role === "background"
   })
 
-  // Plain functions, not Effect.fnUntraced: they are made anew for every request, and defining one costs more than running it.
   const limits = (): Limits => ({
     policy,
     streaming: driver.streaming,
@@ -171,20 +181,23 @@ export const recover = Effect.fnUntraced(function* (
     hardCap: state.hardCap
   })
 
+  const readTick = (outcome: Outcome | null, backoffMillis: number | null): Tick => ({
+    now: now(),
+    wall: clock.currentTimeMillisUnsafe(),
+    backoffMillis,
+    spread: random.nextDoubleUnsafe(),
+    progressMillis: outcome === null ? 0 : movedBy(limits(), progress)
+  })
+
   const tickOf = (outcome: Outcome | null): Effect.Effect<Tick> =>
+    outcome === null || !stepsBackoff(outcome)
+      ? Effect.sync(() => readTick(outcome, null))
+      : Effect.map(stepBackoff(outcome), (backoffMillis) => readTick(outcome, backoffMillis))
+
+  const stepBackoff = (outcome: Outcome): Effect.Effect<number | null> =>
     Effect.gen(function* () {
-      let backoffMillis: number | null = null
-      if (outcome !== null && stepsBackoff(outcome)) {
-        if (step === null) step = yield* makeStep(policy)
-        backoffMillis = yield* step(clock.currentTimeMillisUnsafe(), outcome)
-      }
-      return {
-        now: now(),
-        wall: clock.currentTimeMillisUnsafe(),
-        backoffMillis,
-        spread: random.nextDoubleUnsafe(),
-        progressMillis: outcome === null ? 0 : movedBy(limits(), progress)
-      }
+      if (step === null) step = yield* makeStep(policy)
+      return yield* step(clock.currentTimeMillisUnsafe(), outcome)
     })
 
   /** Admits, runs and settles one HTTP request of any role, and writes it into the trail. */
@@ -295,28 +308,22 @@ export const recover = Effect.fnUntraced(function* (
     record.last = error
   }
 
-  /** Sends one request, unless the time is over, the budget refuses or the route is closed; its outcome. */
-  const attemptOnce = (): Effect.Effect<{
-    readonly outcome: Outcome
-    readonly reply: ModelReply | null
-  }> =>
-    Effect.gen(function* () {
-      if (isOver()) return { outcome: { _tag: "DeadlineHit" }, reply: null }
-      if (options.health !== null) {
-        const held = yield* options.health.admit(state, yield* tickOf(null))
-        if (held !== null) return { outcome: held, reply: null }
-      }
-      const route = routeAt(policy, state.route)
-      const next = planOf(policy, state, driver.promptTokens(route))
-      plan = next
-      if (emit !== null)
-        yield* emit({
-          _tag: "AttemptStarted",
-          requestId,
-          attempt: next.attempt,
-          model: route.model,
-          maxOutputTokens: next.maxOutputTokens
-        })
+  /** Sends one request, unless the time is over, the budget refuses or the route is closed; what came of it. */
+  const attemptOnce = (): Effect.Effect<Seen> =>
+    Effect.suspend(() => {
+      if (isOver()) return Effect.succeed<Seen>({ outcome: { _tag: "DeadlineHit" }, reply: null })
+      const { health } = options
+      if (health === null) return sendOnce()
+      return Effect.flatMap(health.admit(state, readTick(null, null)), (held) =>
+        held === null ? sendOnce() : Effect.succeed<Seen>({ outcome: held, reply: null })
+      )
+    })
+
+  const sendOnce = (): Effect.Effect<Seen> => {
+    const route = routeAt(policy, state.route)
+    const next = planOf(policy, state, driver.promptTokens(route))
+    plan = next
+    const send = Effect.suspend(() => {
       progress = makeProgress(now())
       pulse.lastAt = progress.sentAt
       const meter = makeMeter()
@@ -336,27 +343,33 @@ export const recover = Effect.fnUntraced(function* (
         meter,
         underTimers(driver.attempt(next, meter, progress, accepted), limits(), progress, now, pulse, beat)
       )
-      const result = yield* Effect.result(running)
-      if (Result.isSuccess(result)) {
-        return {
-          outcome: driver.classify(Result.succeed(result.success), next, now() - progress.sentAt),
-          reply: result.success
-        }
-      }
-      const failed = result.failure
-      if (failed instanceof TimeUp) {
-        if (failed.what === "deadline") return { outcome: { _tag: "DeadlineHit" }, reply: null }
-        const error = makeModelError({ kind: "timeout", status: null, model: route.model, timer: failed.what })
-        note(error)
-        return { outcome: driver.classify(Result.fail(error), next, now() - progress.sentAt), reply: null }
-      }
-      if (failed instanceof BudgetExceeded) {
-        record.budget = failed
-        return { outcome: { _tag: "BudgetRefused" }, reply: null }
-      }
-      note(failed)
-      return { outcome: driver.classify(Result.fail(failed), next, now() - progress.sentAt), reply: null }
+      return Effect.map(Effect.result(running), (result) => seenOf(result, next))
     })
+    if (emit === null) return send
+    const { attempt, maxOutputTokens } = next
+    return Effect.andThen(
+      emit({ _tag: "AttemptStarted", requestId, attempt, model: route.model, maxOutputTokens }),
+      send
+    )
+  }
+
+  const seenOf = (result: Result.Result<ModelReply, ModelError | TimeUp | BudgetExceeded>, sent: AttemptPlan): Seen => {
+    const classified = (known: Result.Result<ModelReply, ModelError>): Outcome =>
+      driver.classify(known, sent, now() - progress.sentAt)
+    if (Result.isSuccess(result)) return { outcome: classified(Result.succeed(result.success)), reply: result.success }
+    const failed = result.failure
+    if (failed instanceof BudgetExceeded) {
+      record.budget = failed
+      return { outcome: { _tag: "BudgetRefused" }, reply: null }
+    }
+    const faulted = (error: ModelError): Seen => {
+      note(error)
+      return { outcome: classified(Result.fail(error)), reply: null }
+    }
+    if (!(failed instanceof TimeUp)) return faulted(failed)
+    if (failed.what === "deadline") return { outcome: { _tag: "DeadlineHit" }, reply: null }
+    return faulted(makeModelError({ kind: "timeout", status: null, model: sent.route.model, timer: failed.what }))
+  }
 
   /** Bounds work that is no attempt of the main conversation. */
   const inTime = <A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E | TimeUp> => {
@@ -449,74 +462,75 @@ export const recover = Effect.fnUntraced(function* (
       record.trail[record.trail.length - 1] = { ...entry, waitMs: delayMillis, waitOrigin: action.origin }
   }
 
-  const finish = (reply: ModelReply): Effect.Effect<ModelReply> =>
-    Effect.gen(function* () {
-      const reported = reply.usage.promptTokens
-      const estimated = plan?.promptTokens ?? 0
-      if (reported !== null && estimated >= comparableTokens && reported < estimated * shrunkShare) {
-        if (emit !== null) yield* emit({ _tag: "PromptShrunk", requestId, estimated, reported })
-        warnings.push(
-          `The provider read only ${reported} of about ${estimated} prompt tokens: a server may have cut the prompt silently.`
-        )
-      }
-      const merged = driver.merge(reply)
-      return warnings.length === 0 ? merged : { ...merged, warnings: [...merged.warnings, ...warnings] }
-    })
-
-  const loop = Effect.gen(function* () {
-    if (emit !== null) yield* emit({ _tag: "Started", requestId, policy, state })
-    const unsendable = driver.fault()
-    if (unsendable !== null)
-      return yield* Effect.fail<RequestFailure>(
-        makeModelError({
-          kind: "invalid_request",
-          status: null,
-          code: "unpaired_tool_calls",
-          providerMessage: unsendable
-        })
+  const finish = (reply: ModelReply): Effect.Effect<ModelReply> => {
+    const reported = reply.usage.promptTokens
+    const estimated = plan?.promptTokens ?? 0
+    const isShrunk = reported !== null && estimated >= comparableTokens && reported < estimated * shrunkShare
+    if (isShrunk)
+      warnings.push(
+        `The provider read only ${reported} of about ${estimated} prompt tokens: a server may have cut the prompt silently.`
       )
-    let current = yield* attemptOnce()
-    while (true) {
-      const { outcome, reply } = current
-      const tick = yield* tickOf(outcome)
-      const next = transition(policy, state, outcome, tick)
-      const before = state
-      state = next.state
-      const action = next.action
-      record.lastOutcome = nameOf(outcome)
-      if (options.health !== null) yield* options.health.observe(before, outcome, tick)
-      if (emit !== null) yield* emit({ _tag: "Transitioned", requestId, outcome, tick, action, state })
+    const merged = driver.merge(reply)
+    const whole = warnings.length === 0 ? merged : { ...merged, warnings: [...merged.warnings, ...warnings] }
+    return isShrunk && emit !== null
+      ? Effect.as(emit({ _tag: "PromptShrunk", requestId, estimated, reported }), whole)
+      : Effect.succeed(whole)
+  }
+
+  /** Does what the machine decided, unless it is the end; what came of it. */
+  const follow = (action: Onward, outcome: Outcome, tick: Tick): Effect.Effect<Seen> =>
+    Effect.gen(function* () {
       if (action._tag === "Retry" && options.health !== null) {
         const away = yield* options.health.leave(state, tick)
-        if (away !== null) {
-          current = { outcome: away, reply: null }
-          continue
-        }
+        if (away !== null) return { outcome: away, reply: null }
       }
-      switch (action._tag) {
-        case "Done":
-          if (reply === null) return yield* Effect.die(new Error("a completed attempt has no reply"))
-          return yield* finish(reply)
-        case "Fail":
-          return yield* Effect.fail(failureOf({ action, state, tick, record, partial: driver.partial(), plan }))
-        default: {
-          const cut = outcome._tag === "Faulted" ? cutMode(policy, outcome) : "none"
-          const dropped = yield* driver.prepare(action, cut)
-          if (dropped && emit !== null) yield* emit({ _tag: "AttemptReset", requestId, attempt: state.attempts })
-          if (action._tag === "Fallback" && emit !== null)
-            yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
-          turn.route = state.route
-          const delayMillis = delayOf(action)
-          noteWait(action, delayMillis)
-          if (delayMillis > 0) yield* wait(delayMillis, tick)
-          current = action._tag === "Compact" ? { outcome: yield* compactOnce(), reply: null } : yield* attemptOnce()
+      const cut = outcome._tag === "Faulted" ? cutMode(policy, outcome) : "none"
+      const dropped = yield* driver.prepare(action, cut)
+      if (dropped && emit !== null) yield* emit({ _tag: "AttemptReset", requestId, attempt: state.attempts })
+      if (action._tag === "Fallback" && emit !== null)
+        yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
+      turn.route = state.route
+      const delayMillis = delayOf(action)
+      noteWait(action, delayMillis)
+      if (delayMillis > 0) yield* wait(delayMillis, tick)
+      return action._tag === "Compact" ? { outcome: yield* compactOnce(), reply: null } : yield* attemptOnce()
+    })
+
+  /** The loop: the machine decides about what was seen, and what comes of that is seen next. */
+  const decide = ({ outcome, reply }: Seen): Effect.Effect<ModelReply, RequestFailure> =>
+    Effect.flatMap(tickOf(outcome), (tick) => {
+      const before = state
+      const next = transition(policy, before, outcome, tick)
+      state = next.state
+      const { action } = next
+      record.lastOutcome = nameOf(outcome)
+      const observed = options.health === null ? Effect.void : options.health.observe(before, outcome, tick)
+      const told =
+        emit === null
+          ? observed
+          : Effect.andThen(observed, emit({ _tag: "Transitioned", requestId, outcome, tick, action, state }))
+      return Effect.flatMap(told, (): Effect.Effect<ModelReply, RequestFailure> => {
+        switch (action._tag) {
+          case "Done":
+            return reply === null ? Effect.die(new Error("a completed attempt has no reply")) : finish(reply)
+          case "Fail":
+            return Effect.fail(failureOf({ action, state, tick, record, partial: driver.partial(), plan }))
+          default:
+            return Effect.flatMap(follow(action, outcome, tick), decide)
         }
-      }
-    }
+      })
+    })
+
+  const loop = Effect.suspend((): Effect.Effect<ModelReply, RequestFailure> => {
+    const unsendable = driver.fault()
+    if (unsendable === null) return Effect.flatMap(attemptOnce(), decide)
+    const code = "unpaired_tool_calls"
+    return Effect.fail(makeModelError({ kind: "invalid_request", status: null, code, providerMessage: unsendable }))
   })
+  const started = emit === null ? loop : Effect.andThen(emit({ _tag: "Started", requestId, policy, state }), loop)
 
   enter(turn, startedAt)
-  return yield* Effect.onExit(loop, (exit) =>
+  return yield* Effect.onExit(started, (exit) =>
     Effect.suspend(() => {
       leave(turn, now())
       const told =
