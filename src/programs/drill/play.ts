@@ -29,7 +29,6 @@ import type { ReplyPart } from "../../domain/ReplyPart.ts"
 import type { Scenario, ScenarioCall } from "../../domain/Scenario.ts"
 import { resolveSettings } from "../../domain/Settings.ts"
 import * as Usage from "../../domain/Usage.ts"
-import * as AnthropicModelClient from "../../layers/AnthropicModelClient.ts"
 import * as BudgetMemory from "../../layers/BudgetMemory.ts"
 import * as World from "../../layers/drillWorld.ts"
 import * as EventsMemory from "../../layers/EventsMemory.ts"
@@ -176,7 +175,13 @@ const clientOf = (
 ): Layer.Layer<ModelClient, ConfigurationError> => {
   const budgetParam = scenario.config?.budgetParam
   return scenario.adapter === "anthropic"
-    ? AnthropicModelClient.layer(options)
+    ? Layer.unwrap(
+        // Loaded when needed: its SDK is an optional peer.
+        Effect.map(
+          Effect.promise(() => import("../../layers/AnthropicModelClient.ts")),
+          (adapter) => adapter.layer(options)
+        )
+      )
     : OpenAiModelClient.layer({ ...options, ...(budgetParam === undefined ? {} : { budgetParam }) })
 }
 
