@@ -61,7 +61,7 @@ describe.skipIf(!hasTmux)("in a terminal", () => {
         const later = /next try in (\d+) s/.exec(terminal.screen())?.[1]
         assert.isBelow(Number(later), Number(first))
         terminal.press("C-c")
-        await terminal.until("exit=130", 1_500)
+        await terminal.until("exit=130", 10_000)
         const screen = terminal.screen()
         assert.include(screen, "interrupted: what was finished is saved")
         assert.match(screen, /steps\s+1/)
