@@ -164,6 +164,35 @@ const grain = 0.001
 
 const retryable = new Set(["rate_limited", "overloaded", "server_error", "connection"])
 
+describe("a raise", () => {
+  const cut = (text: string): Answer => ({ takes: 10, reply: { text, finishReason: "length" } })
+  const play = (world: ReturnType<typeof worldOf>) =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(Effect.provide(complete, world.layer))
+      yield* TestClock.adjust("1 hour")
+      return yield* Fiber.join(fiber)
+    })
+
+  it.effect("that is refused goes back to the old budget and on from the partial that was set aside", () =>
+    Effect.gen(function* () {
+      const world = worldOf(policies[0], [
+        cut("one "),
+        { takes: 10, fail: { kind: "invalid_request", status: 400 } },
+        { takes: 10, reply: { text: "two" } }
+      ])
+      assert.strictEqual((yield* play(world)).text, "one two")
+      assert.deepStrictEqual(
+        world.seen.map(({ request }) => request.maxOutputTokens),
+        [8_000, 64_000, 8_000]
+      )
+      assert.deepStrictEqual(
+        world.seen[2]?.request.messages.slice(-2).map(({ content }) => content),
+        ["one ", policies[0].continuationPrompt]
+      )
+    })
+  )
+})
+
 describe("for any script of slow answers", () => {
   const script = Schema.Array(Raw).check(Schema.isMaxLength(16))
   const which = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 }))
