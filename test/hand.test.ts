@@ -5,6 +5,8 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Tracer from "effect/Tracer"
 import { inspect } from "node:util"
+import { canonical } from "../src/domain/CanonicalJson.ts"
+import { fingerprint } from "../src/domain/LoopGuard.ts"
 import { RecoveryPolicy } from "../src/domain/RecoveryPolicy.ts"
 import { renderFailure } from "../src/domain/renderFailure.ts"
 import * as EventsMemory from "../src/layers/EventsMemory.ts"
@@ -66,3 +68,11 @@ it.live("D-SE-01: no key and no header is in the failure, its causes, the events
       for (const word of ["SECRET123456", "Bearer sk", "a private prompt"]) assert.notInclude(text, word)
   })
 )
+
+it("D-LP-04: a fingerprint ignores the order of keys, keeps the order of lists, and leaves its input alone", () => {
+  assert.strictEqual(fingerprint("q", '{"a":1,"b":2}'), fingerprint("q", '{"b":2,"a":1.0}'))
+  assert.notStrictEqual(fingerprint("q", '{"a":[1,2]}'), fingerprint("q", '{"a":[2,1]}'))
+  const value = { a: [3, 1, 2] }
+  canonical(value)
+  assert.deepStrictEqual(value, { a: [3, 1, 2] })
+})
