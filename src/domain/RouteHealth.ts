@@ -24,12 +24,15 @@ const fields = {
   minFailures: Schema.Finite.check(Schema.isGreaterThan(0)),
   /** Share of failures from which the breaker opens. */
   failureShare: Share,
+  /** The same within a ramp: a route that has just come back and serves only a part of the load closes early. */
+  rampFailureShare: Share,
   /** First wait for a probe, times 0.5 to 1.5; every failed probe doubles it. */
   coolDown: Millis,
   coolDownMax: Millis,
   /**
-   * A route with so many calls in the decaying window when it opens is busy: a probe costs it little, so both
-   * cool-downs are multiplied by `busyFactor`. 12 is a process of about 40 agents.
+   * A route with so many calls in the decaying window when it opens is busy: one probe is little among its calls, and
+   * many requests wait for it. Its cool-down is `coolDown` times `busyFactor` and never doubles. 12 is a process of about
+   * 40 agents.
    */
   busyCalls: Schema.Finite.check(Schema.isGreaterThan(0)),
   busyFactor: Schema.Finite.check(Schema.isBetween({ minimum: 0.1, maximum: 1 })),
@@ -57,10 +60,11 @@ const defaults: RouteHealthConfig = {
   window: 10_000,
   minFailures: 2.5,
   failureShare: 0.5,
+  rampFailureShare: 0.25,
   coolDown: 5_000,
   coolDownMax: 30_000,
   busyCalls: 12,
-  busyFactor: 0.55,
+  busyFactor: 0.6,
   probeTimeout: 60_000,
   ramp: 5_000,
   hintGate: true,
@@ -189,14 +193,16 @@ const rampFloor = 0.1
 
 /** Largest share of its remaining time that a request waits at random: those with little time left ask more often. */
 const patience = 0.1
+/** The same at the open door of a busy route, where many wait: nearly in the order of their deadlines. */
+const busyPatience = 0.03
 
 /**
  * An instant plus a random time, which gives way to the deadline (one millisecond before it); the instant itself never
  * moves.
  */
-const spreadFrom = (instant: number, range: number, tick: Tick, asker: Asker): number => {
+const spreadFrom = (instant: number, range: number, tick: Tick, asker: Asker, share = patience): number => {
   if (asker.deadline === null) return instant + range * tick.spread
-  const allowed = Math.max(0, Math.min(range, patience * (asker.deadline - tick.now)))
+  const allowed = Math.max(0, Math.min(range, share * (asker.deadline - tick.now)))
   return Math.max(instant, Math.min(instant + allowed * tick.spread, asker.deadline - 1))
 }
 
@@ -211,11 +217,11 @@ const refilled = (config: RouteHealthConfig, health: RouteHealth, now: number): 
     health.tokens + (Math.max(0, now - health.tokensAt) / 1000) * config.retryTokensPerSecond
   )
 
+const isRamping = (health: RouteHealth, now: number): boolean => health.breaker === "ramp" && now < health.until
+
 /** The share of calls a ramp lets through; 1 = all. */
 const rampShare = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
-  health.breaker === "ramp" && now < health.until
-    ? Math.max(rampFloor, 1 - (health.until - now) / Math.max(1, config.ramp))
-    : 1
+  isRamping(health, now) ? Math.max(rampFloor, 1 - (health.until - now) / Math.max(1, config.ramp)) : 1
 
 /** Whether the route takes this call now; `health` is the state after the answer. */
 export const admit = (
@@ -229,7 +235,8 @@ export const admit = (
     if (asker.background) return { admission: shed, health }
     if (now < health.until || hasProbeOut(config, health, now)) {
       const earliest = Math.max(health.until, now + shortestHold)
-      const untilMillis = spreadFrom(earliest, Math.max(minCoolSpread, health.coolDown), tick, asker)
+      const share = health.busy ? busyPatience : patience
+      const untilMillis = spreadFrom(earliest, Math.max(minCoolSpread, health.coolDown), tick, asker, share)
       return { admission: held(untilMillis, "breaker"), health }
     }
   }
@@ -283,15 +290,14 @@ const onAccepted = (
   return health.breaker === "ramp" && now >= health.until ? { ...health, breaker: "closed" } : health
 }
 
-/** A cool-down of the configuration, shorter on a busy route. */
-const paced = (config: RouteHealthConfig, busy: boolean, millis: number): number =>
-  busy ? millis * config.busyFactor : millis
-
-/** The breaker opens, from closed or within a ramp. */
+/**
+ * The breaker opens, from closed or within a ramp. A route that fails within its ramp takes a part of the calls: the full
+ * cool-down gives it time for those, also when it is busy.
+ */
 const onBreak = (config: RouteHealthConfig, health: RouteHealth, tick: Tick): RouteHealth => {
-  const isFresh = health.breaker === "closed" || tick.now >= health.until
-  const busy = isFresh ? health.failures + health.accepts >= config.busyCalls : health.busy
-  return opened({ ...health, busy }, paced(config, busy, config.coolDown), tick)
+  if (isRamping(health, tick.now)) return opened(health, config.coolDown, tick)
+  const busy = health.failures + health.accepts >= config.busyCalls
+  return opened({ ...health, busy }, busy ? config.coolDown * config.busyFactor : config.coolDown, tick)
 }
 
 const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth => ({
@@ -302,6 +308,10 @@ const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth 
   probe: null
 })
 
+/** The cool-down after a failed probe. */
+const nextCoolDown = (config: RouteHealthConfig, health: RouteHealth): number =>
+  health.busy ? config.coolDown * config.busyFactor : Math.min(config.coolDownMax, health.coolDown * 2)
+
 const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number | null, tick: Tick): RouteHealth => {
   const decay = decayOf(config, before, tick.now)
   const health: RouteHealth = {
@@ -310,10 +320,9 @@ const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number
     failures: before.failures * decay + 1,
     countedAt: tick.now
   }
-  if (isProbe(health, ticket))
-    return opened(health, Math.min(paced(config, health.busy, config.coolDownMax), health.coolDown * 2), tick)
-  const isBad =
-    health.failures >= config.minFailures && health.failures >= config.failureShare * (health.failures + health.accepts)
+  if (isProbe(health, ticket)) return opened(health, nextCoolDown(config, health), tick)
+  const limit = isRamping(health, tick.now) ? config.rampFailureShare : config.failureShare
+  const isBad = health.failures >= config.minFailures && health.failures >= limit * (health.failures + health.accepts)
   return health.breaker !== "open" && isBad ? onBreak(config, health, tick) : health
 }
 

@@ -28,6 +28,15 @@ const ask = (health: RouteHealth, now: number, asker: Partial<Asker> = {}, sprea
   admit(config, health, tick(now, spread), { ...newcomer, ...asker })
 
 const open = after([failed, failed, failed])
+const tenAccepted = Array.from({ length: 10 }, () => accepted)
+const busy = after([...Array.from({ length: 12 }, () => accepted), ...Array.from({ length: 12 }, () => failed)])
+
+/** The probe at the end of the cool-down, with its result. */
+const afterProbe = (before: RouteHealth, result: Signal): RouteHealth => {
+  const { admission, health } = ask(before, before.until)
+  const ticket = admission._tag === "Probe" ? admission.ticket : null
+  return observe(config, health, { ...result, ticket }, tick(before.until))
+}
 
 describe("the breaker", () => {
   it.each([
@@ -118,10 +127,48 @@ describe("the breaker", () => {
     assert.strictEqual(observe(config, open, accepted, tick(100)).breaker, "open")
   })
 
-  it("probes a busy route sooner", () => {
-    const busy = after([...Array.from({ length: 12 }, () => accepted), ...Array.from({ length: 12 }, () => failed)])
+  it("probes a busy route sooner, and no later after probes that failed", () => {
     assert.strictEqual(busy.breaker, "open")
     assert.strictEqual(busy.coolDown, config.coolDown * config.busyFactor)
+    assert.strictEqual(ask(busy, busy.until).admission._tag, "Probe")
+    assert.strictEqual(afterProbe(busy, failed).coolDown, config.coolDown * config.busyFactor)
+  })
+
+  it("takes those first whose time is short when many wait at a busy route", () => {
+    const wait = (deadline: number): number => {
+      const { admission } = ask(busy, 0, { deadline }, 1)
+      return admission._tag === "Held" ? admission.untilMillis - busy.until : Number.NaN
+    }
+    assert.closeTo(wait(100_000), busy.coolDown, 1e-9)
+    assert.closeTo(wait(50_000), 1_500, 1e-9)
+    assert.isBelow(wait(20_000), wait(50_000))
+  })
+
+  it.each([
+    { given: "two failures", signals: [failed, failed], at: 100, breaker: "ramp" },
+    { given: "three failures, too many of all calls", signals: [failed, failed, failed], at: 100, breaker: "open" },
+    { given: "three failures of thirteen calls", signals: [...tenAccepted, failed, failed, failed], breaker: "ramp" },
+    { given: "four failures of fourteen", signals: [...tenAccepted, failed, failed, failed, failed], breaker: "open" },
+    {
+      given: "four failures of fourteen after the ramp",
+      signals: [...tenAccepted, failed, failed, failed, failed],
+      at: config.ramp,
+      breaker: "closed"
+    }
+  ])("within a ramp it is $breaker after $given", ({ signals, at = 100, breaker }) => {
+    const back = afterProbe(busy, accepted)
+    const calm: RouteHealth = { ...back, accepts: 0, failures: 0 }
+    assert.strictEqual(after(signals, back.until - config.ramp + at, 0.5, calm).breaker, breaker)
+  })
+
+  it("rests the whole cool-down when it opens within a ramp, also on a busy route", () => {
+    const back = afterProbe(busy, accepted)
+    const again = after([failed, failed, failed], back.until - 1_000, 0.5, { ...back, accepts: 0, failures: 0 })
+    assert.strictEqual(again.breaker, "open")
+    assert.strictEqual(again.coolDown, config.coolDown)
+    assert.isTrue(again.busy)
+    const later = after([failed, failed, failed], back.until, 0.5, { ...back, accepts: 0, failures: 0 })
+    assert.isFalse(later.busy)
   })
 
   it("sheds background requests", () => {
