@@ -1,4 +1,5 @@
-/** Other clients' streams, when bench/ has them installed (`npm install --prefix bench`). */
+/** Other clients' streams, when bench/ has them installed (`npm ci --prefix bench`). */
+import { load } from "./load.ts"
 
 export interface Other {
   readonly name: string
@@ -17,14 +18,6 @@ interface AiSdk {
 }
 interface AiSdkProvider {
   readonly createOpenAICompatible: (options: object) => (model: string) => unknown
-}
-
-const load = async <A>(name: string): Promise<A | null> => {
-  try {
-    return await import(name)
-  } catch {
-    return null
-  }
 }
 
 export const others = async (baseUrl: string, model: string): Promise<ReadonlyArray<Other>> => {
