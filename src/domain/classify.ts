@@ -170,6 +170,25 @@ const codeOf = (codes: ReadonlyArray<Code>): string | null => {
   return first === undefined ? null : String(first)
 }
 
+/** Codes, without case and punctuation, that name a refused request and say no more than its status. */
+const statusWords: ReadonlySet<string> = new Set([
+  "",
+  "error",
+  "apierror",
+  "badrequest",
+  "badrequesterror",
+  "invalidargument",
+  "invalidrequest",
+  "invalidrequesterror",
+  "requesttoolarge",
+  "unprocessableentity",
+  "unprocessableentityerror"
+])
+
+/** Whether a code tells nothing beyond its status: the answer is bare, whatever a wire calls every refused request. */
+export const isBare = (code: string | null, status: number): boolean =>
+  code === null || code === String(status) || statusWords.has(code.toLowerCase().replace(/[^a-z]/g, ""))
+
 const messagePlaces: ReadonlyArray<Pointer> = [
   "/error/message",
   "/error/error/message",

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { BudgetExceeded } from "../domain/AgentError.ts"
 import type { AttemptPlan } from "../domain/AttemptPlan.ts"
+import { isBare } from "../domain/classify.ts"
 import type { Message } from "../domain/Message.ts"
 import { withoutForeign } from "../domain/Message.ts"
 import { makeModelError, type ModelError } from "../domain/ModelError.ts"
@@ -97,11 +98,17 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       policy.suspectOverflow &&
       error.status !== null &&
       suspectStatuses.includes(error.status) &&
-      error.code === null &&
+      isBare(error.code, error.status) &&
       plan.route.contextWindow !== null &&
       plan.promptTokens >= plan.route.contextWindow
     if (isSuspect)
-      return { _tag: "PromptTooLong", status: error.status, code: null, suspected: true, delivered: shown.delivered }
+      return {
+        _tag: "PromptTooLong",
+        status: error.status,
+        code: error.code,
+        suspected: true,
+        delivered: shown.delivered
+      }
     return {
       _tag: "Faulted",
       kind: error.kind,

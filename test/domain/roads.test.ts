@@ -94,7 +94,7 @@ describe("actions are exact", () => {
       policy: broad,
       state: { deadline: 10_000 },
       outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", delayMillis: 9_999, origin: "hint", why: "rate_limited" }
+      action: { _tag: "Retry", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
     },
     {
       rule: "a spread without a deadline",
@@ -109,7 +109,7 @@ describe("actions are exact", () => {
       state: { deadline: 20_000 },
       at: { now: 10_000 },
       outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", delayMillis: 9_999, origin: "hint", why: "rate_limited" }
+      action: { _tag: "Retry", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
     },
     {
       rule: "a fallback",
@@ -419,6 +419,19 @@ describe("classes", () => {
         of({ class: "silent", count: 1 }, 2)
       ],
       [null, null, null, 1, null, 1, 2, null]
+    )
+  })
+
+  it("leave half of the time after the hint to the answer", () => {
+    assert.deepStrictEqual(
+      [
+        spreadOf(200_000, 0, 1, 100_000),
+        spreadOf(200_000, 3, 0.5, 100_000),
+        spreadOf(10_000, 0, 1, 290_000),
+        spreadOf(10_000, 0, 1, 0),
+        spreadOf(10_000, 0, 1, -5)
+      ],
+      [50_000, 25_000, 10_000, 0, 0]
     )
   })
 

@@ -164,14 +164,74 @@ const grain = 0.001
 
 const retryable = new Set(["rate_limited", "overloaded", "server_error", "connection"])
 
+const play = (world: ReturnType<typeof worldOf>) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(Effect.provide(complete, world.layer))
+    yield* TestClock.adjust("1 hour")
+    return yield* Fiber.join(fiber)
+  })
+
+describe("a refusal without a code of its own", () => {
+  const bare: ReadonlyArray<Failure> = [
+    { kind: "invalid_request", status: 400 },
+    { kind: "invalid_request", status: 400, code: "invalid_request_error" },
+    { kind: "invalid_request", status: 400, code: "BadRequestError" },
+    { kind: "invalid_request", status: 400, code: "400" },
+    { kind: "invalid_request", status: 422, code: "INVALID_ARGUMENT" },
+    { kind: "payload_too_large", status: 413, code: "request_too_large" }
+  ]
+  const long = "a view of the harbour ".repeat(200)
+  const messages: ReadonlyArray<Message> = [
+    { role: "system", content: "rules" },
+    ...Array.from({ length: 6 }, (_, at): Message => ({ role: at % 2 === 0 ? "user" : "assistant", content: long })),
+    { role: "user", content: "and now?" }
+  ]
+
+  /** The first request of the conversation is refused, everything after it is answered. */
+  const ask = (failure: Failure, suspectOverflow: boolean, contextWindow: number | null) => {
+    const roles: Array<string> = []
+    const generate = ({ role, model }: WireRequest): Effect.Effect<ModelReply, ModelError> => {
+      roles.push(role)
+      if (roles.length === 1) return Effect.fail(makeModelError(failure))
+      return Effect.succeed(ScriptedModel.makeReply({ text: role === "main" ? "answer" : "short", model }))
+    }
+    const policy = policyOf({ suspectOverflow, routes: [{ model: "primary", contextWindow }] })
+    const layer = RecoveryLive.layer(policy).pipe(
+      Layer.provide(ModelSummarizer.layer({ model: "primary" })),
+      Layer.provide(Layer.mock(ModelClient, { generate })),
+      Layer.orDie
+    )
+    const reply = Effect.flatMap(Recovery, (recovery) => recovery.complete({ messages }))
+    return { roles, reply: Effect.provide(reply, layer) }
+  }
+
+  it.effect.each(bare)("is an overflow while the input fills the window: $status $code", (failure) =>
+    Effect.gen(function* () {
+      const { roles, reply } = ask(failure, true, 5_000)
+      assert.strictEqual((yield* reply).text, "answer")
+      assert.include(roles, "summarizer")
+      assert.strictEqual(roles.filter((role) => role === "main").length, 2)
+    })
+  )
+
+  it.effect.each([
+    { given: "a code that tells more", failure: { kind: "invalid_request", status: 400, code: "unsupported_value" } },
+    { given: "another status", failure: { kind: "permission", status: 403 } },
+    { given: "the option off", failure: { kind: "invalid_request", status: 400 }, suspect: false },
+    { given: "room in the window", failure: { kind: "invalid_request", status: 400 }, window: 100_000 },
+    { given: "an unknown window", failure: { kind: "invalid_request", status: 400 }, window: null }
+  ] as const)("passes through with $given", ({ failure, suspect = true, window = 5_000 }) =>
+    Effect.gen(function* () {
+      const { roles, reply } = ask(failure, suspect, window)
+      const failed = yield* Effect.flip(reply)
+      assert.strictEqual("kind" in failed ? failed.kind : failed._tag, failure.kind)
+      assert.deepStrictEqual(roles, ["main"])
+    })
+  )
+})
+
 describe("a raise", () => {
   const cut = (text: string): Answer => ({ takes: 10, reply: { text, finishReason: "length" } })
-  const play = (world: ReturnType<typeof worldOf>) =>
-    Effect.gen(function* () {
-      const fiber = yield* Effect.forkChild(Effect.provide(complete, world.layer))
-      yield* TestClock.adjust("1 hour")
-      return yield* Fiber.join(fiber)
-    })
 
   it.effect("that is refused goes back to the old budget and on from the partial that was set aside", () =>
     Effect.gen(function* () {

@@ -92,10 +92,17 @@ const readHint = (policy: RecoveryPolicy, fault: Fault, tick: Tick): Hint => {
 const maxDoublings = 5
 /** Smallest range of the spread in milliseconds. */
 const minSpread = 2_000
+/** Largest share of the time left after a hint that its spread may take: the rest is for the answer. */
+const spreadShare = 0.5
 
-/** Random time on top of a hint so that clients that were told the same do not return together. */
-export const spreadOf = (millis: number, repeats: number, spread: number): number =>
-  spread * Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings)
+/**
+ * Random time on top of a hint so that clients that were told the same do not return together. `room` is the time from
+ * the hint's end to the request's; null = no end.
+ */
+export const spreadOf = (millis: number, repeats: number, spread: number, room: number | null = null): number => {
+  const range = Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings)
+  return spread * (room === null ? range : Math.min(range, Math.max(0, spreadShare * room)))
+}
 
 const hasTimeFor = (state: RecoveryState, tick: Tick, delayMillis: number): boolean => {
   const end = endOf(state)
@@ -110,10 +117,9 @@ interface Wait {
 const hintWait = (policy: RecoveryPolicy, state: RecoveryState, millis: number, tick: Tick): Wait => {
   if (policy.retryAfter === "exact") return { delayMillis: millis, origin: "hint" }
   const end = endOf(state)
-  const spread = spreadOf(millis, state.rateLimits, tick.spread)
-  // The hint itself is never shortened; the spread gives way to the deadline (one millisecond before it).
-  const room = end === null ? spread : Math.max(0, Math.min(spread, end - 1 - tick.now - millis))
-  return { delayMillis: millis + room, origin: "hint" }
+  // The hint itself is never shortened; the spread gives way to the deadline.
+  const room = end === null ? null : end - tick.now - millis
+  return { delayMillis: millis + spreadOf(millis, state.rateLimits, tick.spread, room), origin: "hint" }
 }
 
 /** A fault of the main conversation. */
