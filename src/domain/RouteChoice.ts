@@ -47,13 +47,13 @@ export const afterOutcome = (visit: Visit, route: number, outcome: Outcome): Vis
   }
 }
 
-/** How the request introduces itself at the door of the route it is on. */
-const askerOf = (state: RecoveryState, visit: Visit, deadline: number | null): Asker => ({
+/** How the request introduces itself at the door of the route it is on; a policy of one route leaves it no other. */
+const askerOf = (policy: RecoveryPolicy, state: RecoveryState, visit: Visit, deadline: number | null): Asker => ({
   retry: visit.failedOn === state.route,
   background: state.background,
   gated: visit.gated,
   deferred: visit.deferred,
-  insists: false,
+  insists: policy.routes.length === 1,
   looks: false,
   deadline
 })
@@ -127,7 +127,7 @@ export function* askDoors(
   now: number
 ): Generator<Knock, DoorAnswer, Admission> {
   const current = state.route
-  const asker = askerOf(state, visit, deadline)
+  const asker = askerOf(policy, state, visit, deadline)
   if (wantsAway(policy, state, visit)) {
     const better = firstOpen(yield* lookAround(policy, current, asker))
     if (better !== null) return kept(now, "return", better)

@@ -30,8 +30,8 @@ const fields = {
   coolDown: Millis,
   coolDownMax: Millis,
   /**
-   * A route with so many calls in the decaying window when it opens is busy: one probe is little among its calls, and
-   * many requests wait for it. Its cool-down is `coolDown` times `busyFactor` and never doubles. 12 is a process of about
+   * A route with so many calls in the decaying window when it opens, or with so many requests waiting for one probe that
+   * have no other route, is busy: one probe is little among its calls, and many wait for it. Its cool-down is `coolDown` times `busyFactor` and never doubles. 12 is a process of about
    * 40 agents.
    */
   busyCalls: Schema.Finite.check(Schema.isGreaterThan(0)),
@@ -90,8 +90,10 @@ export const RouteHealth = Schema.Struct({
   until: Schema.Finite,
   /** The present cool-down: doubles with every failed probe. */
   coolDown: Millis,
-  /** Judged when the breaker opens, and kept until it is closed again. */
+  /** Judged when the breaker opens and at every failed probe, and kept until it is closed again. */
   busy: Schema.Boolean,
+  /** Times a request with no other route was held by the open breaker since it opened or a probe failed. */
+  waiting: Count,
   /** The probe that is out: its ticket and the instant it left. */
   probe: Schema.NullOr(Schema.Struct({ ticket: Count, at: Schema.Finite })),
   /** Tickets given out so far. */
@@ -113,6 +115,7 @@ export const initial = (config: RouteHealthConfig, now: number): RouteHealth => 
   until: now,
   coolDown: config.coolDown,
   busy: false,
+  waiting: 0,
   probe: null,
   tickets: 0,
   hintUntil: now,
@@ -237,7 +240,8 @@ export const admit = (
       const earliest = Math.max(health.until, now + shortestHold)
       const share = health.busy ? busyPatience : patience
       const untilMillis = spreadFrom(earliest, Math.max(minCoolSpread, health.coolDown), tick, asker, share)
-      return { admission: held(untilMillis, "breaker"), health }
+      const admission = held(untilMillis, "breaker")
+      return { admission, health: asker.insists && !asker.looks ? { ...health, waiting: health.waiting + 1 } : health }
     }
   }
   if (config.hintGate && now < health.hintUntil && !asker.gated) {
@@ -305,6 +309,7 @@ const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth 
   breaker: "open",
   coolDown,
   until: tick.now + coolDown * (0.5 + tick.spread),
+  waiting: 0,
   probe: null
 })
 
@@ -320,7 +325,10 @@ const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number
     failures: before.failures * decay + 1,
     countedAt: tick.now
   }
-  if (isProbe(health, ticket)) return opened(health, nextCoolDown(config, health), tick)
+  if (isProbe(health, ticket)) {
+    const judged = { ...health, busy: health.busy || health.waiting >= config.busyCalls }
+    return opened(judged, nextCoolDown(config, judged), tick)
+  }
   const limit = isRamping(health, tick.now) ? config.rampFailureShare : config.failureShare
   const isBad = health.failures >= config.minFailures && health.failures >= limit * (health.failures + health.accepts)
   return health.breaker !== "open" && isBad ? onBreak(config, health, tick) : health

@@ -134,6 +134,19 @@ describe("the breaker", () => {
     assert.strictEqual(afterProbe(busy, failed).coolDown, config.coolDown * config.busyFactor)
   })
 
+  it.each([
+    { given: "twelve that have no other route", count: 12, asker: { insists: true }, busy: true },
+    { given: "eleven", count: 11, asker: { insists: true }, busy: false },
+    { given: "a hundred that have another route", count: 100, asker: {}, busy: false },
+    { given: "a hundred that only look", count: 100, asker: { insists: true, looks: true }, busy: false }
+  ])("judges by those who wait whether it is busy: $given", ({ count, asker, busy }) => {
+    const waitedAt = Array.from({ length: count }).reduce<RouteHealth>((health) => ask(health, 100, asker).health, open)
+    const next = afterProbe(waitedAt, failed)
+    assert.strictEqual(next.busy, busy)
+    assert.strictEqual(next.coolDown, busy ? config.coolDown * config.busyFactor : 2 * config.coolDown)
+    assert.strictEqual(next.waiting, 0)
+  })
+
   it("takes those first whose time is short when many wait at a busy route", () => {
     const wait = (deadline: number): number => {
       const { admission } = ask(busy, 0, { deadline }, 1)

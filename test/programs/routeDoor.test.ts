@@ -80,6 +80,33 @@ it.effect("saves every request of an outage with a fraction of the requests it w
   })
 )
 
+it.effect.each([
+  { begins: "with the process", from: 0 },
+  { begins: "after five seconds of health", from: 5_000 }
+])("answers most calls of an outage that begins $begins within five seconds of its end", ({ from }) =>
+  Effect.gen(function* () {
+    const lasts = 20_000
+    const world = worldOf((now) => (now >= from && now < from + lasts ? overloaded : null))
+    const took: Array<number> = []
+    const timed = Effect.gen(function* () {
+      const before = yield* Clock.currentTimeMillis
+      yield* complete()
+      took.push((yield* Clock.currentTimeMillis) - before)
+    })
+    yield* toEnd(
+      world.layer,
+      Effect.forEach(Array.from({ length: 140 }), (_, i) => Effect.delay(timed, i * 250), {
+        concurrency: "unbounded",
+        discard: true
+      })
+    )
+    assert.strictEqual(took.length, 140)
+    assert.isAtMost(world.sent.length, 140 * 1.3)
+    const sorted = took.sort((left, right) => left - right)
+    assert.isAtMost(sorted[132] ?? Infinity, lasts + 5_000)
+  })
+)
+
 it.effect("lets one request at most through per cool-down once the only route is open", () =>
   Effect.gen(function* () {
     const world = worldOf((now) => (now < 60_000 ? overloaded : null))
