@@ -489,7 +489,8 @@ export const recover = Effect.fnUntraced(function* (
       if (dropped && emit !== null) yield* emit({ _tag: "AttemptReset", requestId, attempt: state.attempts })
       if (action._tag === "Fallback" && emit !== null)
         yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
-      turn.route = state.route
+      // Only a switch moves the turn: another request of it may have switched while this one waited.
+      if (action._tag === "Fallback") turn.route = state.route
       const delayMillis = delayOf(action)
       noteWait(action, delayMillis)
       if (delayMillis > 0) yield* wait(delayMillis, tick)

@@ -316,6 +316,38 @@ describe("a turn", () => {
     })
   )
 
+  it.effect("stays on the fallback when another of its requests retries on the primary, in the background or not", () =>
+    Effect.gen(function* () {
+      const world = worldOf(policyOf(), [
+        overloaded,
+        slow(5_000, limited),
+        slow(5_000, limited),
+        overloaded,
+        overloaded,
+        whole("one"),
+        whole("two"),
+        whole("three"),
+        whole("four")
+      ])
+      const program = Effect.gen(function* () {
+        const recovery = yield* Recovery
+        yield* recovery.turn(
+          Effect.andThen(
+            Effect.all([complete(), complete(), recovery.complete({ messages: ask, priority: "background" })], {
+              concurrency: "unbounded"
+            }),
+            complete()
+          )
+        )
+      })
+      assert.isTrue(Exit.isSuccess(yield* toEnd(world, program)))
+      assert.deepStrictEqual(
+        world.model.requests.map((request) => request.model),
+        ["primary", "primary", "primary", "primary", "primary", "second", "primary", "primary", "second"]
+      )
+    })
+  )
+
   it.effect("does not touch another turn that runs beside it", () =>
     Effect.gen(function* () {
       const world = worldOf(policyOf({ deadline: "10 seconds" }), [
