@@ -145,6 +145,21 @@ const durationFields = [
 ] as const
 type DurationField = (typeof durationFields)[number]
 
+const healthDurations = [
+  "window",
+  "coolDown",
+  "coolDownMax",
+  "probeTimeout",
+  "ramp",
+  "hintGateMax",
+  "hintSpread"
+] as const satisfies ReadonlyArray<keyof RouteHealthConfig>
+type HealthDuration = (typeof healthDurations)[number]
+
+type RouteHealthInput = Partial<Omit<RouteHealthConfig, HealthDuration>> & {
+  readonly [K in HealthDuration]?: Duration.Input
+}
+
 /** What a caller may write: durations as any input, everything but `routes` defaulted to strict. */
 export type RecoveryPolicyInput = { readonly routes: ReadonlyArray<RouteInput> } & Partial<
   Omit<Resolved, "routes" | "backoff" | "compaction" | "minContinuationGain" | DurationField | "routeHealth">
@@ -159,7 +174,7 @@ export type RecoveryPolicyInput = { readonly routes: ReadonlyArray<RouteInput> }
     }
     readonly compaction?: Partial<Resolved["compaction"]>
     readonly minContinuationGain?: Partial<Resolved["minContinuationGain"]>
-    readonly routeHealth?: Partial<RouteHealthConfig> | null
+    readonly routeHealth?: RouteHealthInput | null
   }
 
 type PresetFields = Omit<Resolved, "routes">
@@ -260,8 +275,9 @@ const toMillis = (field: string, input: Duration.Input): number => {
   return millis
 }
 
+/** Names nobody knows stay in, so that the schema refuses them. */
 const routeOf = (input: RouteInput): Route => ({
-  model: input.model,
+  ...input,
   client: input.client ?? null,
   outputLimit: input.outputLimit ?? null,
   contextWindow: input.contextWindow ?? null,
@@ -270,7 +286,17 @@ const routeOf = (input: RouteInput): Route => ({
   thinking: input.thinking ?? true
 })
 
-const decode = Schema.decodeUnknownResult(Resolved)
+/** Every span but 0 is read like any other; 0 switches a ramp or a spread off. */
+const healthOf = (input: RouteHealthInput): unknown => {
+  const given: Record<string, unknown> = { ...RouteHealthConfig.defaults, ...input }
+  for (const field of healthDurations) {
+    const value = input[field]
+    if (value !== undefined && value !== 0) given[field] = toMillis(`routeHealth.${field}`, value)
+  }
+  return given
+}
+
+const decode = Schema.decodeUnknownResult(Resolved, { onExcessProperty: "error" })
 
 /** First path segment of a schema failure, as a field name: `routes[0].model`. */
 const fieldOf = (message: string): string => {
@@ -286,8 +312,13 @@ const fieldOf = (message: string): string => {
     .join("")
 }
 
+const isFields = (input: unknown): boolean => typeof input === "object" && input !== null
+
 const resolve = (input: RecoveryPolicyInput): Resolved => {
+  if (!isFields(input)) throw bad("policy", "must be an object of fields")
   if (!Array.isArray(input.routes) || input.routes.length === 0) throw bad("routes", "needs at least one route")
+  const odd = input.routes.findIndex((route) => !isFields(route))
+  if (odd !== -1) throw bad(`routes[${odd}]`, "must be an object with a model")
   const known = new Set(Object.keys(fields))
   for (const key of Object.keys(input)) if (!known.has(key)) throw bad(key, "is not a field of a policy")
   const { backoff, ...rest } = input
@@ -305,8 +336,7 @@ const resolve = (input: RecoveryPolicyInput): Resolved => {
   given["compaction"] = { ...strict.compaction, ...input.compaction }
   given["minContinuationGain"] = { ...strict.minContinuationGain, ...input.minContinuationGain }
   given["routes"] = input.routes.map(routeOf)
-  if (input.routeHealth !== undefined && input.routeHealth !== null)
-    given["routeHealth"] = { ...RouteHealthConfig.defaults, ...input.routeHealth }
+  if (input.routeHealth !== undefined && input.routeHealth !== null) given["routeHealth"] = healthOf(input.routeHealth)
   const decoded = decode(given)
   if (Result.isFailure(decoded))
     throw bad(fieldOf(decoded.failure.message), decoded.failure.message.split("\n")[0] ?? "is not valid")
@@ -335,6 +365,9 @@ const crossCheck = (policy: Resolved): Resolved => {
     if (policy.routes.slice(0, index + 1).some((other) => other.model === route.model && other.client === route.client))
       throw bad(`routes[${index + 1}]`, `is the same route as an earlier one (${route.model})`)
   if (policy.backoff.cap < policy.backoff.base) throw bad("backoff.cap", "is shorter than backoff.base")
+  const health = policy.routeHealth
+  if (health !== null && health.coolDownMax < health.coolDown)
+    throw bad("routeHealth.coolDownMax", "is shorter than routeHealth.coolDown")
   return policy
 }
 

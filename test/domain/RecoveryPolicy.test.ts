@@ -40,6 +40,7 @@ describe("a policy", () => {
       hardCap: Duration.seconds(5),
       heartbeat: 250,
       backoff: { base: "1 second", cap: "10 seconds" },
+      routeHealth: { coolDown: "3 seconds", ramp: 0 },
       idleTimeout: null
     })
     assert.deepStrictEqual(
@@ -50,9 +51,11 @@ describe("a policy", () => {
         policy.backoff.base,
         policy.backoff.cap,
         policy.backoff.factor,
+        policy.routeHealth?.coolDown,
+        policy.routeHealth?.ramp,
         policy.idleTimeout
       ],
-      [120_000, 5_000, 250, 1_000, 10_000, 2, null]
+      [120_000, 5_000, 250, 1_000, 10_000, 2, 3_000, 0, null]
     )
   })
 
@@ -75,7 +78,16 @@ describe("a policy", () => {
     ["retry[0]", { retry: ["everything"] }],
     ["compaction.keepRecentMessages", { compaction: { keepRecentMessages: 0 } }],
     ["fallbackAfter.overload", { fallbackAfter: { overload: 0 } }],
-    ["maxAttemps", { maxAttemps: 3 }]
+    ["maxAttemps", { maxAttemps: 3 }],
+    ["fallbackAfter.overlaod", { fallbackAfter: { overlaod: 3 } }],
+    ["backoff.max", { backoff: { max: 500 } }],
+    ["compaction.keep", { compaction: { keep: 4 } }],
+    ["minContinuationGain.token", { minContinuationGain: { token: 5 } }],
+    ["routes[0].ouputLimit", { routes: [{ model: "m", ouputLimit: 32_000 }] }],
+    ["routes[1]", { routes: [{ model: "m" }, null] }],
+    ["routeHealth.cooldown", { routeHealth: { cooldown: 5_000 } }],
+    ["routeHealth.coolDown", { routeHealth: { coolDown: "soon" } }],
+    ["routeHealth.coolDownMax", { routeHealth: { coolDownMax: "4 seconds" } }]
   ])("names %s when it is wrong", (field, input) => {
     const error = fault(() => new RecoveryPolicy({ routes, ...input } as RecoveryPolicyInput))
     assert.strictEqual(error.field, field)
