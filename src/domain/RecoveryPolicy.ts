@@ -247,10 +247,12 @@ const unattended: PresetFields = {
   heartbeat: seconds(30)
 }
 
+const backgroundDeadline = seconds(60)
+
 const background: PresetFields = {
   ...broad,
   maxAttempts: 3,
-  deadline: seconds(60),
+  deadline: backgroundDeadline,
   attemptTimeout: seconds(60),
   notices: false,
   fallbackAfter: {},
@@ -399,6 +401,7 @@ export const routeAt = (policy: RecoveryPolicy, index: number): Route => policy.
 export const forBackground = (policy: RecoveryPolicy): RecoveryPolicy =>
   new RecoveryPolicy({
     ...background,
+    deadline: Math.min(backgroundDeadline, policy.deadline ?? Infinity),
     routes: [policy.routes[0]],
     initialMaxTokens: policy.initialMaxTokens,
     escalatedMaxTokens: policy.escalatedMaxTokens,

@@ -111,10 +111,14 @@ const overridesOf = (variables: Variables): Readonly<Record<string, unknown>> =>
   return fields
 }
 
+/** Fields every route gets from a variable. */
+const routeNumbers = { HOLDFAST_MODEL_MAX_TOKENS: "outputLimit", HOLDFAST_CONTEXT_WINDOW: "contextWindow" } as const
+
 /** The variable behind a field of the policy, for messages a user of a command can act on. */
 const variableOf = (field: string): string => {
-  const all: Readonly<Record<string, string>> = { ...wholeNumbers, ...durations }
-  const found = Object.entries(all).find(([, name]) => name === field)?.[0]
+  const all: Readonly<Record<string, string>> = { ...wholeNumbers, ...durations, ...routeNumbers }
+  const last = field.split(".").at(-1)
+  const found = Object.entries(all).find(([, name]) => name === last)?.[0]
   return found ?? (field.startsWith("routes") ? "OPENAI_FALLBACK_MODEL" : field)
 }
 

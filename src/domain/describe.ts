@@ -22,6 +22,8 @@ export const worstCaseWait = (policy: RecoveryPolicy): number | null => {
   return policy.deadline === null ? full : Math.min(full, policy.deadline)
 }
 
+const longest = (millis: number | null): string => (millis === null ? "unlimited" : span(millis))
+
 const known = (value: number | null): string => (value === null ? "unknown" : String(value))
 
 export interface Row {
@@ -35,14 +37,21 @@ export const rowsOf = (policy: RecoveryPolicy): ReadonlyArray<Row> => [
     field: at === 0 ? "primary" : `fallback ${at}`,
     value: `${route.model}${route.client === null ? "" : ` (client ${route.client})`}, writes at most ${known(route.outputLimit)}, window ${known(route.contextWindow)}`
   })),
-  { field: "retry", value: policy.retry.join(", ") },
+  {
+    field: "retry",
+    value: `${policy.retry.join(", ") || "nothing"}${policy.shedOnOverload ? "; gives up at the first overload" : ""}`
+  },
   { field: "retryAfter", value: policy.retryAfter },
+  {
+    field: "x-should-retry: true",
+    value: policy.trustShouldRetry ? "repeats what else would not be" : "is not obeyed"
+  },
   { field: "maxAttempts", value: policy.maxAttempts === null ? "unlimited" : String(policy.maxAttempts) },
   {
     field: "backoff",
     value: `${delaysOf(policy, 10).map(span).join(", ")} (each +0..${policy.backoff.jitter * 100} %)`
   },
-  { field: "longest backoff in all", value: span(worstCaseWait(policy)) },
+  { field: "longest backoff in all", value: longest(worstCaseWait(policy)) },
   {
     field: "deadline",
     value: policy.deadline === null ? "none" : `${span(policy.deadline)} per ${policy.deadlinePer}`
@@ -62,11 +71,30 @@ export const rowsOf = (policy: RecoveryPolicy): ReadonlyArray<Row> => [
         .join(", ") || "never"
   },
   { field: "fallbackScope", value: policy.fallbackScope },
-  { field: "routeHealth", value: policy.routeHealth === null ? "off" : "on" },
+  {
+    field: "routeHealth",
+    value:
+      policy.routeHealth === null
+        ? "off"
+        : `opens on ${policy.routeHealth.counts.join(", ")}; cool-down ${span(policy.routeHealth.coolDown)}, at most ${span(policy.routeHealth.coolDownMax)}`
+  },
   { field: "initialMaxTokens", value: String(policy.initialMaxTokens) },
-  { field: "escalatedMaxTokens", value: policy.raise === "never" ? "never raised" : String(policy.escalatedMaxTokens) },
-  { field: "maxContinuations", value: String(policy.maxContinuations) },
-  { field: "compaction", value: `${policy.compaction.mode}, keeps ${policy.compaction.keepRecentMessages} messages` },
+  {
+    field: "escalatedMaxTokens",
+    value:
+      policy.raise === "never"
+        ? "never raised"
+        : `${policy.escalatedMaxTokens}${policy.raise === "ifTimeAllows" ? ", if the time allows" : ""}`
+  },
+  {
+    field: "maxContinuations",
+    value: `${policy.maxContinuations}, or ${policy.minContinuationGain.times} in a row under ${policy.minContinuationGain.tokens} tokens`
+  },
+  { field: "seamRepair", value: policy.seamRepair === 0 ? "off" : `up to ${policy.seamRepair} characters` },
+  {
+    field: "compaction",
+    value: `${policy.compaction.mode}, keeps ${policy.compaction.keepRecentMessages} messages${policy.suspectOverflow ? "; a bare 400, 413 or 422 over the window counts" : ""}`
+  },
   { field: "onCut", value: policy.onCut }
 ]
 

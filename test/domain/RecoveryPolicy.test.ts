@@ -120,6 +120,15 @@ describe("a policy", () => {
     )
   })
 
+  it("for background work has no more time than the caller's policy", () => {
+    const deadlineOf = (deadline: Duration.Input | null) =>
+      forBackground(new RecoveryPolicy({ ...RecoveryPolicy.broad, routes, deadline })).deadline
+    assert.deepStrictEqual(
+      [deadlineOf("10 seconds"), deadlineOf("10 minutes"), deadlineOf(null)],
+      [10_000, 60_000, 60_000]
+    )
+  })
+
   it("is described with its delays and its longest wait", () => {
     const text = describePolicy(
       new RecoveryPolicy({
@@ -138,7 +147,14 @@ describe("a policy", () => {
       "5 min per turn"
     ])
       assert.include(text, part)
-    assert.include(describePolicy(new RecoveryPolicy({ ...RecoveryPolicy.unattended, routes })), "unlimited")
+    const unattended = describePolicy(new RecoveryPolicy({ ...RecoveryPolicy.unattended, routes }))
+    assert.match(unattended, /^maxAttempts +unlimited$/m)
+    assert.match(unattended, /^longest backoff in all +unlimited$/m)
+    assert.match(unattended, /^routeHealth +opens on overload; cool-down 5 s, at most 30 s$/m)
+    assert.include(
+      describePolicy(new RecoveryPolicy({ ...RecoveryPolicy.background, routes })),
+      "gives up at the first"
+    )
     assert.include(describePolicy(forBackground(new RecoveryPolicy({ routes }))), "never raised")
     assert.include(describePolicy(new RecoveryPolicy({ routes, deadline: "2 hours", hardCap: 1_500 })), "2 h")
   })
@@ -198,6 +214,8 @@ describe("settings", () => {
     ["HOLDFAST_PRESET", { HOLDFAST_PRESET: "wild" }],
     ["HOLDFAST_MAX_ATTEMPTS", { HOLDFAST_MAX_ATTEMPTS: "many" }],
     ["HOLDFAST_MAX_ATTEMPTS", { HOLDFAST_MAX_ATTEMPTS: "0" }],
+    ["HOLDFAST_MODEL_MAX_TOKENS", { HOLDFAST_MODEL_MAX_TOKENS: "0" }],
+    ["HOLDFAST_CONTEXT_WINDOW", { HOLDFAST_CONTEXT_WINDOW: "0" }],
     ["HOLDFAST_DEADLINE", { HOLDFAST_DEADLINE: "soon" }]
   ])("name %s when it is missing or wrong, and show no secret", (name, changes) => {
     const error = fault(() => resolveSettings({ ...good, ...changes }))
