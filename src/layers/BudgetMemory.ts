@@ -20,11 +20,24 @@ const exceeded = (refusal: Budget.Refusal): BudgetExceeded =>
 const firstOf = (chain: ReadonlyArray<Node>, ask: (budget: Budget.Budget) => Budget.Refusal | null) =>
   chain.map((node) => ask(node.budget)).find((refusal) => refusal !== null) ?? null
 
+const tightest = (left: number | null, right: number | null): number | null =>
+  left === null ? right : right === null ? left : Math.min(left, right)
+
+const limitsOf = (chain: ReadonlyArray<Node>): Budget.BudgetLimits =>
+  chain.reduce<Budget.BudgetLimits>(
+    (limits, { budget }) => ({
+      maxTokens: tightest(limits.maxTokens, budget.maxTokens),
+      maxCostUsd: tightest(limits.maxCostUsd, budget.maxNanoUsd === null ? null : Budget.toUsd(budget.maxNanoUsd))
+    }),
+    { maxTokens: null, maxCostUsd: null }
+  )
+
 // Invariant: a reservation is in `open` exactly while its worst case is in `reserved` of every node of its chain. Each
 // operation is one synchronous step, so concurrent fibers never see it half done.
 const ledgerOf = (node: Node, open: Map<Reservation, Node>): LedgerShape => {
   const chain = chainOf(node)
   return {
+    limits: limitsOf(chain),
     admit: (worst) =>
       Effect.suspend(() => {
         const refusal = firstOf(chain, (budget) => Budget.refusalOf(budget, worst))

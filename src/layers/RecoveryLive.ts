@@ -7,6 +7,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { unpriced as unpricedOf } from "../domain/Budget.ts"
 import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest } from "../domain/ModelRequest.ts"
@@ -33,6 +34,29 @@ export interface RecoveryOptions {
   readonly clients?: Readonly<Record<string, Client>>
 }
 
+/** Telling never fails a request: what breaks inside a listener is reported in the log. */
+const quiet =
+  (events: (typeof RecoveryEvents)["Service"]) =>
+  (event: RecoveryEvent): Effect.Effect<void> =>
+    Effect.catchDefect(
+      Effect.suspend(() => events.emit(event)),
+      () => Effect.logWarning(`a listener of recovery events broke on ${event._tag}`)
+    )
+
+/** A request goes to no other provider than its route names: a name that is not registered is never replaced. */
+const unknownClientOf = (
+  policy: RecoveryPolicy,
+  clients: Readonly<Record<string, Client>>
+): ConfigurationError | null => {
+  for (const [index, { client }] of policy.routes.entries())
+    if (client !== null && !Object.hasOwn(clients, client))
+      return new ConfigurationError({
+        field: `routes[${index}].client`,
+        reason: `names "${client}", which is not a registered client`
+      })
+  return null
+}
+
 /**
  * A policy without a client for one of its routes is a ConfigurationError, as is a client that no route names.
  */
@@ -44,12 +68,8 @@ export const layer = (
     Recovery,
     Effect.gen(function* () {
       const clients = options.clients ?? {}
-      for (const [index, route] of policy.routes.entries())
-        if (route.client !== null && !Object.hasOwn(clients, route.client))
-          return yield* new ConfigurationError({
-            field: `routes[${index}].client`,
-            reason: `names "${route.client}", which is not a registered client`
-          })
+      const unknownClient = unknownClientOf(policy, clients)
+      if (unknownClient !== null) return yield* unknownClient
       for (const name of Object.keys(clients))
         if (!policy.routes.some((route) => route.client === name))
           return yield* new ConfigurationError({ field: `clients.${name}`, reason: "is named by no route" })
@@ -57,6 +77,7 @@ export const layer = (
       const summarizer = yield* Summarizer
       const context = yield* Effect.context<never>()
       const events = Option.getOrNull(Context.getOption(context, RecoveryEvents))
+      const own = events === null ? null : quiet(events)
       const transcript = Option.getOrNull(Context.getOption(context, Transcript))
       const clientOf = (name: string | null): Client => (name === null ? primary : (clients[name] ?? primary))
       const backgroundPolicy = forBackground(policy)
@@ -72,9 +93,10 @@ export const layer = (
       const resolve = Effect.fnUntraced(function* (base: RecoveryPolicy) {
         const override = yield* PolicyOverride
         const deadline = yield* DeadlineOverride
-        return override === null && deadline === null
-          ? base
-          : new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
+        if (override === null && deadline === null) return base
+        const resolved = new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
+        const unknown = unknownClientOf(resolved, clients)
+        return unknown === null ? resolved : yield* Effect.die(unknown)
       })
 
       const setUp = Effect.fnUntraced(function* (
@@ -83,13 +105,16 @@ export const layer = (
       ) {
         const priority = request.priority ?? (yield* PriorityOverride) ?? "foreground"
         const resolved = yield* resolve(priority === "background" ? backgroundPolicy : policy)
-        const own = events === null ? null : events.emit
+        const ledger = yield* BudgetLedger
+        const unpriced = ledger === null ? null : unpricedOf(ledger.limits, resolved.routes[0])
+        if (unpriced !== null)
+          return yield* Effect.die(new ConfigurationError({ field: "routes[0].prices", reason: unpriced }))
         const loop: RecoverOptions = {
           policy: resolved,
           requestId: nextId(),
           role: priority === "background" ? "background" : "main",
           emit: own === null ? listen : listen === null ? own : (event) => Effect.andThen(own(event), listen(event)),
-          ledger: yield* BudgetLedger,
+          ledger,
           health: makeRouteDoor(resolved, yield* HealthStore),
           turn: (yield* Turn) ?? makeTurn(),
           callerCap: request.maxOutputTokens ?? null

@@ -15,6 +15,8 @@ export interface Reservation {
 export type LedgerLimits = BudgetLimits
 
 export interface LedgerShape {
+  /** The tightest limits of this ledger and of those it is inside of. */
+  readonly limits: LedgerLimits
   readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
   /** A reservation is settled once; a second time changes nothing. */
   readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>

@@ -313,6 +313,13 @@ describe("actions are exact", () => {
       then: { setAside: null, maxOutputTokens: 8_000, continuations: 1 }
     },
     {
+      rule: "an overflow after the raise that is no refusal of it",
+      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
+      outcome: { _tag: "PromptTooLong", status: 403, code: "x", suspected: false, delivered: 0 },
+      action: { _tag: "Compact", delayMillis: 0, origin: "none" },
+      then: { setAside: null }
+    },
+    {
       rule: "a refusal of the raise after the last continuation",
       state: { continuations: 3, setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
       outcome: fault("invalid_request", { status: 400 }),

@@ -15,7 +15,8 @@ const widerRoute = (policy: RecoveryPolicy, state: RecoveryState): number | null
 
 export const onPromptTooLong = (policy: RecoveryPolicy, before: RecoveryState, _outcome: PromptTooLong): Transition => {
   const overflows = before.overflows + 1
-  const state: RecoveryState = { ...before, overflows, run: null }
+  // An overflow that is no refusal of the raise has taken the raised budget: what comes now is not about it.
+  const state: RecoveryState = { ...before, overflows, run: null, setAside: null }
   const limit = policy.fallbackAfter.overflow
   const wider = limit !== undefined && overflows >= limit ? widerRoute(policy, state) : null
   if (wider !== null)

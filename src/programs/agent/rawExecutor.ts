@@ -6,6 +6,8 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
+import { unpriced } from "../../domain/Budget.ts"
+import { ConfigurationError } from "../../domain/ConfigurationError.ts"
 import { costOf, type Prices } from "../../domain/Cost.ts"
 import type { ModelError } from "../../domain/ModelError.ts"
 import type { ModelPart, ModelReply } from "../../domain/ModelReply.ts"
@@ -60,6 +62,8 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
     const ledger = yield* BudgetLedger
     const estimate = yield* TokenEstimate
     if (ledger === null) return () => Effect.void
+    const fault = unpriced(ledger.limits, { model: options.model, prices: options.prices ?? null })
+    if (fault !== null) return yield* Effect.die(new ConfigurationError({ field: "prices", reason: fault }))
     const promptTokens = Math.max(0, Math.ceil(estimate(wire.messages, wire.tools ?? [])))
     const worst: Worst = {
       tokens: promptTokens + wire.maxOutputTokens,
