@@ -4,12 +4,25 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Count } from "./Usage.ts"
+import { costOf, type Prices } from "./Cost.ts"
+import { Count, unknown } from "./Usage.ts"
 
 /** Tokens of prompt and output together, and their cost in USD; null = unknown. */
 export interface Amount {
   readonly tokens: number
   readonly costUsd: number | null
+}
+
+/** What a request costs at most: the whole budget written, and the whole prompt at its dearest rate. */
+export const worstOf = (prices: Prices | null, promptTokens: number, maxOutputTokens: number): Amount => {
+  const usage = { ...unknown, promptTokens, completionTokens: maxOutputTokens }
+  return {
+    tokens: promptTokens + maxOutputTokens,
+    costUsd:
+      prices === null
+        ? null
+        : Math.max(...[0, promptTokens].map((cacheWriteTokens) => costOf(prices, { ...usage, cacheWriteTokens }) ?? 0))
+  }
 }
 
 /** null = no limit of that kind. */

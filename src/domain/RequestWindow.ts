@@ -43,20 +43,22 @@ export const textOf = (window: RequestWindow): string => window.fragments.join("
 export const split = (window: RequestWindow, keepRecent: number): Split => splitForCompaction(window.base, keepRecent)
 
 /** Usage counted the messages that are gone now: an estimate must not start from it. */
-const withoutUsage = (message: Message): Message => {
+export const withoutUsage = (message: Message): Message => {
   if (message.role !== "assistant" || message.usage === undefined) return message
   const { usage: _, ...rest } = message
   return rest
 }
 
+/** What stands in the place of the messages a summary replaces. */
+export const summaryMessage = (summary: string): Message => ({
+  role: "user",
+  content: `Summary of the conversation so far:\n\n${summary}`
+})
+
 /** A summary in place of the old messages: the system prompt stays first, the recent units stay whole. */
 export const withSummary = (window: RequestWindow, parts: Split, summary: string): RequestWindow => ({
   ...window,
-  base: [
-    ...parts.system,
-    { role: "user", content: `Summary of the conversation so far:\n\n${summary}` },
-    ...parts.recent.map(withoutUsage)
-  ]
+  base: [...parts.system, summaryMessage(summary), ...parts.recent.map(withoutUsage)]
 })
 
 /** First fault of the tool pairing of what would be sent; null = fine. Checked before every send. */

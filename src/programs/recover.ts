@@ -12,6 +12,7 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import { BudgetExceeded } from "../domain/AgentError.ts"
 import { planOf, type AttemptPlan } from "../domain/AttemptPlan.ts"
+import { worstOf } from "../domain/Budget.ts"
 import { costOf } from "../domain/Cost.ts"
 import { makeModelError, type ModelError } from "../domain/ModelError.ts"
 import type { ModelReply } from "../domain/ModelReply.ts"
@@ -24,6 +25,7 @@ import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPoli
 import { endOf, initial } from "../domain/RecoveryState.ts"
 import { cutMode, type CutMode } from "../domain/roads/Transient.ts"
 import type { Tick } from "../domain/Tick.ts"
+import { local } from "../domain/TokenEstimate.ts"
 import type { TrailEntry } from "../domain/Trail.ts"
 import * as Usage from "../domain/Usage.ts"
 import { Booking } from "../services/Booking.ts"
@@ -273,16 +275,7 @@ export const recover = Effect.fnUntraced(function* (
       })
     const { ledger } = options
     if (ledger === null) return Effect.onExit(call, write)
-    const worst: Worst = {
-      tokens: request.promptTokens + request.maxOutputTokens,
-      costUsd: priceOf({
-        ...Usage.unknown,
-        promptTokens: request.promptTokens,
-        completionTokens: request.maxOutputTokens,
-        cachedTokens: 0,
-        cacheWriteTokens: 0
-      })
-    }
+    const worst = worstOf(request.route.prices, request.promptTokens, request.maxOutputTokens)
     const actual = (): Worst => {
       // What began and never told its usage may have cost the worst; what never began cost nothing.
       if (meter.began && !meter.final) return worst
@@ -391,7 +384,7 @@ export const recover = Effect.fnUntraced(function* (
         route,
         model: request.model,
         maxOutputTokens: request.maxOutputTokens,
-        promptTokens: 0
+        promptTokens: local(request.messages, [])
       },
       makeMeter(),
       call

@@ -70,3 +70,11 @@ it("admits nothing of unknown price under a limit in USD, and names the model", 
   assert.include(Budget.unpriced(limits, { model: "large", prices: null }) ?? "", "large")
   assert.isNull(Budget.unpriced({ ...limits, maxCostUsd: null }, { model: "large", prices: null }))
 })
+
+it("counts the worst case at the dearest rate of the prompt, and unknown prices as unknown", () => {
+  const prices = { inputPerM: 2, outputPerM: 10 }
+  assert.deepStrictEqual(Budget.worstOf(null, 100, 10), { tokens: 110, costUsd: null })
+  assert.deepStrictEqual(Budget.worstOf(prices, 1_000_000, 100_000), { tokens: 1_100_000, costUsd: 3 })
+  assert.strictEqual(Budget.worstOf({ ...prices, cacheWritePerM: 2.5 }, 1_000_000, 0).costUsd, 2.5)
+  assert.strictEqual(Budget.worstOf({ ...prices, cacheWritePerM: 1 }, 1_000_000, 0).costUsd, 2)
+})

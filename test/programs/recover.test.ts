@@ -19,10 +19,12 @@ import { RecoveryPolicy, type RecoveryPolicyInput } from "../../src/domain/Recov
 import { renderFailure } from "../../src/domain/renderFailure.ts"
 import { replayLog } from "../../src/domain/replayLog.ts"
 import type { ReplyPart } from "../../src/domain/ReplyPart.ts"
+import * as BudgetMemory from "../../src/layers/BudgetMemory.ts"
 import * as EventsMemory from "../../src/layers/EventsMemory.ts"
 import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../src/layers/ScriptedModel.ts"
+import { BudgetLedger } from "../../src/services/BudgetLedger.ts"
 import { ModelClient } from "../../src/services/ModelClient.ts"
 import { BackoffSchedule, DeadlineOverride, PolicyOverride } from "../../src/services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../../src/services/Recovery.ts"
@@ -127,6 +129,33 @@ describe("a request", () => {
         world.model.requests.map((request) => request.role),
         ["main", "summarizer", "main"]
       )
+    })
+  )
+
+  it.effect("reserves the prompt and the reply of a summary before it is sent", () =>
+    Effect.gen(function* () {
+      const long = "word ".repeat(2_000)
+      const messages: ReadonlyArray<Message> = [
+        { role: "user", content: long },
+        { role: "user", content: "and now?" }
+      ]
+      const ledger = yield* BudgetMemory.make({ maxTokens: 100_000, maxCostUsd: null })
+      let reserved = 0
+      const summary: ScriptedModel.Step = {
+        run: () =>
+          Effect.map(ledger.balance, (balance) => {
+            reserved = balance.reserved.tokens
+            return ScriptedModel.makeReply({ text: "SUMMARY" })
+          })
+      }
+      const world = worldOf(policyOf({ compaction: { mode: "once", keepRecentMessages: 1 } }), [
+        tooLong,
+        summary,
+        whole("fine")
+      ])
+      const exit = yield* toEnd(world, Effect.provideService(complete(messages), BudgetLedger, ledger))
+      assert.isTrue(Exit.isSuccess(exit))
+      assert.isAbove(reserved, 4_000 + long.length / 5)
     })
   )
 

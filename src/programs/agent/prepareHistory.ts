@@ -3,10 +3,14 @@
  * canonical history is untouched, and a summary is kept until the window fills again, so that the prefix stays the same.
  */
 import * as Effect from "effect/Effect"
+import type { Prices } from "../../domain/Cost.ts"
 import type { Message } from "../../domain/Message.ts"
 import { splitForCompaction } from "../../domain/MessageGroups.ts"
+import { summaryMessage, withoutUsage } from "../../domain/RequestWindow.ts"
+import { Booking } from "../../services/Booking.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
+import { booked } from "./reserve.ts"
 
 export interface PrepareOptions {
   readonly summarizer: (typeof Summarizer)["Service"]
@@ -16,6 +20,8 @@ export interface PrepareOptions {
   readonly share?: number
   /** Messages that stay whole. Default: 8. */
   readonly keepRecentMessages?: number
+  /** Of the model that writes the summaries; null (default) = unknown: then a limit in USD admits no summary. */
+  readonly prices?: Prices | null
 }
 
 const summaryOutputTokens = 4_000
@@ -24,13 +30,6 @@ interface Kept {
   /** Messages of the canonical history, the system prompt not counted, that the summary stands for. */
   readonly covered: number
   readonly summary: Message
-}
-
-/** Usage counted messages that are gone: an estimate must not start from it. */
-const withoutUsage = (message: Message): Message => {
-  if (message.role !== "assistant" || message.usage === undefined) return message
-  const { usage: _, ...rest } = message
-  return rest
 }
 
 /** For `HistoryPreparation`; one per conversation. A summary that fails leaves everything as it is. */
@@ -57,6 +56,7 @@ export const makePreparation = (options: PrepareOptions) =>
           maxOutputTokens: summaryOutputTokens
         })
         .pipe(
+          Effect.provideService(Booking, (wire, call) => booked(wire, options.prices ?? null, call)),
           Effect.map((one) => one.text.trim()),
           Effect.catch(() => Effect.succeed(""))
         )
@@ -65,7 +65,7 @@ export const makePreparation = (options: PrepareOptions) =>
       const before: Kept | null = kept
       kept = {
         covered: before === null ? parts.old.length : before.covered + parts.old.length - 1,
-        summary: { role: "user", content: `Summary of the conversation so far:\n\n${summary}` }
+        summary: summaryMessage(summary)
       }
       const next = apply(messages)
       if (estimate(next, []) < estimate(current, [])) return next

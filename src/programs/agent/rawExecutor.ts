@@ -2,22 +2,19 @@
  * The raw client as an executor: one request, no recovery. For titles, memories and one-shot sub-agents, and for programs
  * that want every failure as it is. Requests are still admitted by the session's budget and settled after.
  */
-import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import { unpriced } from "../../domain/Budget.ts"
 import { ConfigurationError } from "../../domain/ConfigurationError.ts"
-import { costOf, type Prices } from "../../domain/Cost.ts"
-import type { ModelError } from "../../domain/ModelError.ts"
+import type { Prices } from "../../domain/Cost.ts"
 import type { ModelPart, ModelReply } from "../../domain/ModelReply.ts"
 import type { ModelRequest, WireRequest } from "../../domain/ModelRequest.ts"
 import type { ReplyPart } from "../../domain/ReplyPart.ts"
-import * as Usage from "../../domain/Usage.ts"
-import { BudgetLedger, type Worst } from "../../services/BudgetLedger.ts"
+import type { Usage } from "../../domain/Usage.ts"
+import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
-import { TokenEstimate } from "../../services/Overrides.ts"
 import type { ModelRequestExecutor, RequestFailure } from "../../services/Recovery.ts"
+import { booked, reserve, spentByFailure } from "./reserve.ts"
 
 export interface RawOptions {
   readonly model: string
@@ -54,58 +51,33 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
     maxOutputTokens: Math.min(options.maxOutputTokens, request.maxOutputTokens ?? options.maxOutputTokens),
     role: request.priority === "background" ? "background" : "main"
   })
-  const priceOf = (usage: Usage.Usage): number | null =>
-    options.prices === undefined || options.prices === null ? null : costOf(options.prices, usage)
+  const prices = options.prices ?? null
 
-  /** Reserves the worst case; what is settled is told by the reply, or the worst when it told nothing. */
-  const reserve = Effect.fnUntraced(function* (wire: WireRequest) {
-    const ledger = yield* BudgetLedger
-    const estimate = yield* TokenEstimate
-    if (ledger === null) return () => Effect.void
-    const fault = unpriced(ledger.limits, { model: options.model, prices: options.prices ?? null })
-    if (fault !== null) return yield* Effect.die(new ConfigurationError({ field: "prices", reason: fault }))
-    const promptTokens = Math.max(0, Math.ceil(estimate(wire.messages, wire.tools ?? [])))
-    const worst: Worst = {
-      tokens: promptTokens + wire.maxOutputTokens,
-      costUsd: priceOf({ ...Usage.unknown, promptTokens, completionTokens: wire.maxOutputTokens })
-    }
-    const reservation = yield* ledger.admit(worst)
-    return (usage: Usage.Usage | null): Effect.Effect<void> =>
-      ledger.settle(
-        reservation,
-        usage === null || !Usage.isKnown(usage)
-          ? worst
-          : { tokens: (usage.promptTokens ?? 0) + (usage.completionTokens ?? 0), costUsd: priceOf(usage) }
-      )
+  /** A limit in USD needs the price: without it nothing is sent. */
+  const priced = Effect.flatMap(BudgetLedger, (ledger) => {
+    const fault = ledger === null ? null : unpriced(ledger.limits, { model: options.model, prices })
+    return fault === null ? Effect.void : Effect.die(new ConfigurationError({ field: "prices", reason: fault }))
   })
-
-  /** What a failed request cost: nothing when it never began. */
-  const spentBy = <A>(exit: Exit.Exit<A, ModelError>, usage: (value: A) => Usage.Usage | null): Usage.Usage | null => {
-    if (Exit.isSuccess(exit)) return usage(exit.value)
-    const found = Cause.findErrorOption(exit.cause)
-    const error = found._tag === "Some" ? found.value : null
-    const nothing: Usage.Usage = { ...Usage.unknown, promptTokens: 0, completionTokens: 0 }
-    return error === null || error.status === 200 ? (error?.usage ?? null) : nothing
-  }
 
   return {
     complete: (request): Effect.Effect<ModelReply, RequestFailure> => {
       const wire = wireOf(request)
-      return Effect.acquireUseRelease(
-        reserve(wire),
-        () => client.generate(wire),
-        (settle, exit) => settle(spentBy(exit, (reply) => reply.usage))
-      )
+      return Effect.andThen(priced, booked(wire, prices, client.generate(wire)))
     },
     stream: (request): Stream.Stream<ReplyPart, RequestFailure> => {
       const wire = wireOf(request)
       return Stream.unwrap(
         Effect.gen(function* () {
-          let usage: Usage.Usage | null = null
-          yield* Effect.acquireRelease(reserve(wire), (settle, exit) => settle(Exit.isSuccess(exit) ? usage : null))
+          yield* priced
+          let usage: Usage | null = null
+          let began = false
+          yield* Effect.acquireRelease(reserve(wire, prices), (settle, exit) =>
+            settle(began ? usage : spentByFailure(exit))
+          )
           return client.stream(wire).pipe(
             Stream.tap((part) =>
               Effect.sync(() => {
+                began = true
                 if (part._tag === "End") usage = part.reply.usage
               })
             ),

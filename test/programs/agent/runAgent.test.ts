@@ -19,6 +19,7 @@ import * as Usage from "../../../src/domain/Usage.ts"
 import * as BudgetMemory from "../../../src/layers/BudgetMemory.ts"
 import * as ConversationMemory from "../../../src/layers/ConversationMemory.ts"
 import * as ModelSelection from "../../../src/layers/ModelSelection.ts"
+import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import { makeReply } from "../../../src/layers/ScriptedModel.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import * as ToolboxLive from "../../../src/layers/ToolboxLive.ts"
@@ -458,6 +459,26 @@ describe("what a user may replace", () => {
       assert.deepStrictEqual(ran.history.slice(0, history.length), history)
     })
   )
+  it.effect("books its summaries in the session's budget", () =>
+    Effect.gen(function* () {
+      const model = ScriptedModel.make([
+        { reply: { text: "short", usage: { ...Usage.unknown, promptTokens: 60, completionTokens: 2 } } }
+      ])
+      const prepare = yield* makePreparation({
+        summarizer: ModelSummarizer.make(model.client, { model: "small" }),
+        contextWindow: 10,
+        keepRecentMessages: 1
+      })
+      const history: ReadonlyArray<Message> = [
+        { role: "user", content: "a".repeat(200) },
+        { role: "user", content: "c" }
+      ]
+      const ledger = yield* BudgetMemory.make({ maxTokens: 10_000, maxCostUsd: null })
+      const prepared = yield* Effect.provideService(prepare(history), BudgetLedger, ledger)
+      assert.include(String(prepared[0]?.content), "short")
+      assert.strictEqual((yield* ledger.balance).spent.tokens, 62)
+    })
+  )
   it.effect("keeps everything when the summary fails", () =>
     Effect.gen(function* () {
       const prepare = yield* makePreparation({
@@ -647,31 +668,6 @@ describe("early tools", () => {
       )
       assert.strictEqual(stopped, 1)
       assert.strictEqual(ran.history.at(-1)?.content, "got 2")
-    })
-  )
-})
-
-describe("the raw executor", () => {
-  it.effect("sends one request and gives back what comes, whole or as parts", () =>
-    Effect.gen(function* () {
-      const model = ScriptedModel.make([
-        { fail: { kind: "overloaded", status: 529 } },
-        { reply: { text: "hello there" } }
-      ])
-      const executor = rawExecutor(model.client, { model: "m", maxOutputTokens: 50 })
-      const request = { messages: [{ role: "user", content: "x" }], maxOutputTokens: 20 } as const
-      const error = yield* Effect.flip(executor.complete(request))
-      assert.strictEqual(error._tag, "ModelOverloadedError")
-      const parts = yield* Stream.runCollect(executor.stream({ ...request, priority: "background" }))
-      assert.strictEqual(parts.map((part) => (part._tag === "TextDelta" ? part.text : "")).join(""), "hello there")
-      assert.strictEqual(parts.at(-1)?._tag, "Finish")
-      assert.deepStrictEqual(
-        model.requests.map(({ role, maxOutputTokens }) => [role, maxOutputTokens]),
-        [
-          ["main", 20],
-          ["background", 20]
-        ]
-      )
     })
   )
 })

@@ -1,0 +1,86 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Stream from "effect/Stream"
+import { makeModelError, type ModelError } from "../../../src/domain/ModelError.ts"
+import type { ModelPart } from "../../../src/domain/ModelReply.ts"
+import * as Usage from "../../../src/domain/Usage.ts"
+import * as BudgetMemory from "../../../src/layers/BudgetMemory.ts"
+import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
+import { rawExecutor } from "../../../src/programs/agent/rawExecutor.ts"
+import { BudgetLedger } from "../../../src/services/BudgetLedger.ts"
+import { TokenEstimate } from "../../../src/services/Overrides.ts"
+
+describe("the raw executor", () => {
+  it.effect("sends one request and gives back what comes, whole or as parts", () =>
+    Effect.gen(function* () {
+      const model = ScriptedModel.make([
+        { fail: { kind: "overloaded", status: 529 } },
+        { reply: { text: "hello there" } }
+      ])
+      const executor = rawExecutor(model.client, { model: "m", maxOutputTokens: 50 })
+      const request = { messages: [{ role: "user", content: "x" }], maxOutputTokens: 20 } as const
+      const error = yield* Effect.flip(executor.complete(request))
+      assert.strictEqual(error._tag, "ModelOverloadedError")
+      const parts = yield* Stream.runCollect(executor.stream({ ...request, priority: "background" }))
+      assert.strictEqual(parts.map((part) => (part._tag === "TextDelta" ? part.text : "")).join(""), "hello there")
+      assert.strictEqual(parts.at(-1)?._tag, "Finish")
+      assert.deepStrictEqual(
+        model.requests.map(({ role, maxOutputTokens }) => [role, maxOutputTokens]),
+        [
+          ["main", 20],
+          ["background", 20]
+        ]
+      )
+    })
+  )
+
+  const request = { messages: [{ role: "user", content: "x" }] } as const
+  const used: Usage.Usage = { ...Usage.unknown, promptTokens: 7, completionTokens: 3 }
+  const cutStream = Stream.fromIterable<ModelPart>([{ _tag: "Text", text: "half" }]).pipe(
+    Stream.concat(Stream.fail(makeModelError({ kind: "interrupted", status: null })))
+  )
+  it.effect.each<{
+    readonly name: string
+    readonly stream: Stream.Stream<ModelPart, ModelError>
+    readonly spent: number
+  }>([
+    {
+      name: "what a whole reply used",
+      stream: Stream.make({ _tag: "End", reply: ScriptedModel.makeReply({ text: "x", usage: used }) }),
+      spent: 10
+    },
+    {
+      name: "nothing for a refused stream",
+      stream: Stream.fail(makeModelError({ kind: "overloaded", status: 529 })),
+      spent: 0
+    },
+    { name: "the worst case for a stream that broke off", stream: cutStream, spent: 55 }
+  ])("books $name", ({ stream, spent }) =>
+    Effect.gen(function* () {
+      const client = { generate: () => Effect.die("not used"), stream: () => stream }
+      const executor = rawExecutor(client, { model: "m", maxOutputTokens: 50 })
+      const ledger = yield* BudgetMemory.make({ maxTokens: 1_000, maxCostUsd: null })
+      yield* Effect.exit(Stream.runDrain(executor.stream(request))).pipe(
+        Effect.provideService(BudgetLedger, ledger),
+        Effect.provideService(TokenEstimate, () => 5)
+      )
+      const { spent: booked, reserved } = yield* ledger.balance
+      assert.deepStrictEqual([booked.tokens, reserved.tokens], [spent, 0])
+    })
+  )
+
+  it.effect("sends nothing under a limit in USD when the price is unknown, and names the model", () =>
+    Effect.gen(function* () {
+      const model = ScriptedModel.make([])
+      const executor = rawExecutor(model.client, { model: "large", maxOutputTokens: 50 })
+      const ledger = yield* BudgetMemory.make({ maxTokens: null, maxCostUsd: 1 })
+      for (const sent of [executor.complete(request), Stream.runDrain(executor.stream(request))]) {
+        const exit = yield* Effect.exit(Effect.provideService(sent, BudgetLedger, ledger))
+        assert.include(Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : "", "prices needs the price of large")
+      }
+      assert.strictEqual(model.requests.length, 0)
+    })
+  )
+})
