@@ -33,7 +33,7 @@ export interface ModelReply {
   /** The model the provider says it used; null when it says nothing. */
   readonly servedModel: string | null
   readonly requestId: string | null
-  /** Sentences for the user: a silently shortened prompt, a skipped chunk, a replaced hint. */
+  /** Sentences for the user: a silently shortened prompt, a skipped chunk, a hint that was passed over. */
   readonly warnings: ReadonlyArray<string>
   /** Further fields of the provider's message, kept for the history. */
   readonly extra?: Readonly<Record<string, unknown>>

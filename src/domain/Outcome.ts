@@ -80,7 +80,7 @@ export type PromptTooLong = Extract<Outcome, { readonly _tag: "PromptTooLong" }>
 export type SummaryFaulted = Extract<Outcome, { readonly _tag: "SummaryFaulted" }>
 
 /** Outcomes for which the interpreter steps the backoff schedule, once each. */
-export const stepsBackoff = (outcome: Outcome): boolean =>
+export const stepsBackoff = (outcome: Outcome): outcome is Faulted | SummaryFaulted =>
   outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted"
 
 /** True for the outcomes of an HTTP request of the main conversation: they count as attempts. */

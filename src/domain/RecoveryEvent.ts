@@ -38,7 +38,7 @@ export const RecoveryEvent = Schema.TaggedUnion({
   PromptShrunk: { ...of, estimated: Count, reported: Count },
   /** `remainingMs` during a wait; absent while an attempt is in flight. */
   Heartbeat: { ...of, remainingMs: Schema.optionalKey(Schema.Finite), attempt: Count },
-  /** An aborted call, or a rule that was bent, in words for a log; no text of a provider. */
+  /** A wait hint that was passed over because it cannot be read, as a sentence for a log; no text of a provider. */
   Noted: { ...of, note: Schema.String },
   Finished: { ...of, attempts: Count, ok: Schema.Boolean }
 })

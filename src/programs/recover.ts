@@ -23,7 +23,7 @@ import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
 import { transition } from "../domain/RecoveryMachine.ts"
 import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
 import { endOf, initial } from "../domain/RecoveryState.ts"
-import { cutMode, type CutMode } from "../domain/roads/Transient.ts"
+import { cutMode, skippedHint, type CutMode } from "../domain/roads/Transient.ts"
 import type { Tick } from "../domain/Tick.ts"
 import { local } from "../domain/TokenEstimate.ts"
 import type { TrailEntry } from "../domain/Trail.ts"
@@ -470,6 +470,16 @@ export const recover = Effect.fnUntraced(function* (
       : Effect.succeed(whole)
   }
 
+  /** Tells, in the log and in the reply, of a wait hint that counts as absent because it cannot be read. */
+  const noteHint = (action: RecoveryAction, outcome: Outcome, tick: Tick): Effect.Effect<void> => {
+    const isRead = action._tag === "Retry" || action._tag === "Compact"
+    const source = isRead && stepsBackoff(outcome) ? skippedHint(policy, outcome, tick.wall) : null
+    if (source === null) return Effect.void
+    const text = `A wait hint could not be read and was passed over (${source}).`
+    if (!warnings.includes(text)) warnings.push(text)
+    return emit === null ? Effect.void : emit({ _tag: "Noted", requestId, note: text })
+  }
+
   /** Does what the machine decided, unless it is the end; what came of it. */
   const follow = (action: Onward, outcome: Outcome, tick: Tick): Effect.Effect<Seen> =>
     Effect.gen(function* () {
@@ -484,6 +494,7 @@ export const recover = Effect.fnUntraced(function* (
         yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
       // Only a switch moves the turn: another request of it may have switched while this one waited.
       if (action._tag === "Fallback") turn.route = state.route
+      yield* noteHint(action, outcome, tick)
       const delayMillis = delayOf(action)
       noteWait(action, delayMillis)
       if (delayMillis > 0) yield* wait(delayMillis, tick)

@@ -132,6 +132,25 @@ describe("a request", () => {
     })
   )
 
+  it.effect("tells of a wait hint it cannot read and passes it over; strict stops at it", () =>
+    Effect.gen(function* () {
+      const unreadable: ScriptedModel.Step = {
+        fail: { kind: "rate_limited", status: 429, hints: [{ _tag: "Invalid", source: "retry-after" }] }
+      }
+      const world = worldOf(broad, [unreadable, unreadable, whole("fine")])
+      const exit = yield* toEnd(world, complete())
+      const warning = "A wait hint could not be read and was passed over (retry-after)."
+      assert.deepStrictEqual(Exit.isSuccess(exit) ? exit.value.warnings : null, [warning])
+      assert.deepStrictEqual(
+        world.events.flatMap((event) => (event._tag === "Noted" ? [event.note] : [])),
+        [warning, warning]
+      )
+      const strict = worldOf(policyOf(), [unreadable])
+      assert.strictEqual(errorOf(yield* toEnd(strict, complete()))._tag, "InvalidRetryAfterError")
+      assert.isFalse(strict.events.some((event) => event._tag === "Noted"))
+    })
+  )
+
   it.effect("reserves the prompt and the reply of a summary before it is sent", () =>
     Effect.gen(function* () {
       const long = "word ".repeat(2_000)

@@ -88,6 +88,13 @@ const readHint = (policy: RecoveryPolicy, fault: Fault, tick: Tick): Hint => {
   return { invalid: false, millis: null }
 }
 
+/** Where the hint stood that a retry on the same route passes over because it cannot be read; null = there is none. */
+export const skippedHint = (policy: RecoveryPolicy, fault: Fault, wallMillis: number): string | null => {
+  if (policy.retryAfter === "exact") return null
+  const [first] = fault.hints
+  return first === undefined || waitOf(first, wallMillis) !== null ? null : first.source
+}
+
 /** Most doublings of the spread on repeated rate limits (measured: more brings nothing). */
 const maxDoublings = 5
 /** Smallest range of the spread in milliseconds. */
