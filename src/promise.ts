@@ -12,7 +12,7 @@ import type { ConfigurationError } from "./domain/ConfigurationError.ts"
 import type { ModelReply } from "./domain/ModelReply.ts"
 import type { ModelRequest } from "./domain/ModelRequest.ts"
 import type { RecoveryEvent } from "./domain/RecoveryEvent.ts"
-import { RecoveryCancelledError } from "./domain/RecoveryError.ts"
+import { RecoveryCancelledError, type Standing } from "./domain/RecoveryError.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "./domain/RecoveryPolicy.ts"
 import type { ReplyPart } from "./domain/ReplyPart.ts"
 import * as EventsMemory from "./layers/EventsMemory.ts"
@@ -20,6 +20,7 @@ import * as ModelSummarizer from "./layers/ModelSummarizer.ts"
 import * as RecoveryLive from "./layers/RecoveryLive.ts"
 import type { ModelClient } from "./services/ModelClient.ts"
 import { Recovery } from "./services/Recovery.ts"
+import { makeStanding, RequestStanding, type StandingCell } from "./services/RequestStanding.ts"
 
 export interface CreateOptions {
   /** A policy, or its fields: `{ ...RecoveryPolicy.broad, routes: [{ model: "large" }] }`. */
@@ -45,16 +46,21 @@ export interface PromiseRecovery {
   readonly close: () => Promise<void>
 }
 
-const cancelled = (): RecoveryCancelledError =>
+/** A request that had not begun. */
+const notBegun: Standing = {
+  attempts: 0,
+  elapsedMs: 0,
+  trail: [],
+  lastOutcome: "none",
+  lastCause: null,
+  lastStatus: null,
+  code: null,
+  model: null
+}
+
+const cancelled = (standing: StandingCell): RecoveryCancelledError =>
   new RecoveryCancelledError({
-    attempts: 0,
-    elapsedMs: 0,
-    trail: [],
-    lastOutcome: "cancelled",
-    lastCause: null,
-    lastStatus: null,
-    code: null,
-    model: null,
+    ...(standing.read === null ? notBegun : standing.read()),
     guidance: "The request was cancelled by its caller; nothing is left running."
   })
 
@@ -72,9 +78,15 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
     )
   )
   const run = async <A, E>(effect: Effect.Effect<A, E, Recovery>, signal: AbortSignal | undefined): Promise<A> => {
-    const exit = await runtime.runPromiseExit(effect, signal === undefined ? {} : { signal })
+    const standing = makeStanding()
+    // A fiber runs up to its first wait before it looks at the signal: far enough to send a request.
+    if (signal?.aborted === true) throw cancelled(standing)
+    const exit = await runtime.runPromiseExit(
+      Effect.provideService(effect, RequestStanding, standing),
+      signal === undefined ? {} : { signal }
+    )
     if (Exit.isSuccess(exit)) return exit.value
-    if (Cause.hasInterruptsOnly(exit.cause)) throw cancelled()
+    if (Cause.hasInterruptsOnly(exit.cause)) throw cancelled(standing)
     throw Cause.squash(exit.cause)
   }
   return {
@@ -88,25 +100,33 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
   }
 }
 
+/** The signal has fired; private to this file. */
+class Aborted {
+  readonly _tag = "Aborted"
+}
+
 async function* iterate(
   runtime: ManagedRuntime.ManagedRuntime<Recovery, ConfigurationError>,
   request: ModelRequest,
   signal: AbortSignal | undefined
 ): AsyncGenerator<ReplyPart> {
-  if (signal?.aborted === true) throw cancelled()
+  const standing = makeStanding()
+  if (signal?.aborted === true) throw cancelled(standing)
   const context = await runtime.context()
   const aborted =
     signal === undefined
       ? Effect.never
-      : Effect.callback<never, RecoveryCancelledError>((resume) => {
-          const onAbort = (): void => resume(Effect.fail(cancelled()))
+      : Effect.callback<never, Aborted>((resume) => {
+          const onAbort = (): void => resume(Effect.fail(new Aborted()))
           // It may have been aborted while the layers were built.
           if (signal.aborted) return onAbort()
           signal.addEventListener("abort", onAbort, { once: true })
           return Effect.sync(() => signal.removeEventListener("abort", onAbort))
         })
   const parts = Stream.unwrap(Effect.map(Recovery, (recovery) => recovery.stream(request))).pipe(
-    Stream.interruptWhen(aborted)
+    Stream.provideService(RequestStanding, standing),
+    Stream.interruptWhen(aborted),
+    Stream.mapError((failure) => (failure instanceof Aborted ? cancelled(standing) : failure))
   )
   yield* Stream.toAsyncIterableWith(parts, context)
 }

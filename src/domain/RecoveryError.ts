@@ -28,6 +28,9 @@ const fields = {
   firstCause: Schema.optionalKey(Schema.Defect())
 }
 
+/** What a failure says of the request so far; its guidance comes on top. */
+export type Standing = Omit<Schema.Struct.Type<typeof fields>, "guidance">
+
 /** The user took the request back. Only at Promise edges: inside Effect interruption stays interruption. */
 export class RecoveryCancelledError extends Schema.TaggedError<RecoveryCancelledError>()(
   "RecoveryCancelledError",

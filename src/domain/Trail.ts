@@ -29,3 +29,6 @@ export const TrailEntry = Schema.Struct({
 })
 export type TrailEntry = typeof TrailEntry.Type
 export type Trail = ReadonlyArray<TrailEntry>
+
+/** Requests of the main conversation (or of a background one) that were sent, also those that were broken off. */
+export const attemptsIn = (trail: Trail): number => trail.filter((entry) => entry.attempt !== null).length

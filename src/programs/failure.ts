@@ -9,47 +9,56 @@ import {
   InvalidRetryAfterError,
   PromptTooLongRetryError,
   RecoveryDeadlineExceeded,
-  RecoveryRetriesExhausted
+  RecoveryRetriesExhausted,
+  type Standing
 } from "../domain/RecoveryError.ts"
 import { endOf, type RecoveryState } from "../domain/RecoveryState.ts"
 import type { Tick } from "../domain/Tick.ts"
-import type { TrailEntry } from "../domain/Trail.ts"
+import { attemptsIn, type TrailEntry } from "../domain/Trail.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
+
+/** What the loop remembers of the failures on the way. */
+interface Record {
+  readonly startedAt: number
+  readonly trail: ReadonlyArray<TrailEntry>
+  readonly first: ModelError | null
+  readonly last: ModelError | null
+  readonly budget: BudgetExceeded | null
+  readonly lastOutcome: string
+}
 
 export interface Ending {
   readonly action: Extract<RecoveryAction, { readonly _tag: "Fail" }>
   readonly state: RecoveryState
   readonly tick: Tick
-  readonly record: {
-    readonly startedAt: number
-    readonly trail: ReadonlyArray<TrailEntry>
-    readonly first: ModelError | null
-    readonly last: ModelError | null
-    readonly budget: BudgetExceeded | null
-    readonly lastOutcome: string
-  }
+  readonly record: Record
   readonly partial: string | null
   readonly plan: AttemptPlan | null
 }
 
-export const failureOf = (ending: Ending): RequestFailure => {
-  const { action, state, tick, record, partial } = ending
-  const elapsedMs = tick.now - record.startedAt
-  const trail = [...record.trail]
+/** Where a request stands at this instant (monotonic milliseconds), whatever ends it. */
+export const standingOf = (record: Record, plan: AttemptPlan | null, now: number): Standing => {
   const last = record.last
-  const fields = {
-    attempts: state.attempts,
-    elapsedMs,
-    trail,
+  return {
+    attempts: attemptsIn(record.trail),
+    elapsedMs: now - record.startedAt,
+    trail: [...record.trail],
     lastOutcome: record.lastOutcome,
     lastCause: last === null ? null : last._tag,
     lastStatus: last === null ? null : last.status,
     code: last === null ? null : last.code,
-    model: ending.plan === null ? null : ending.plan.route.model,
-    guidance: guidanceForReason(action.reason),
+    model: plan === null ? null : plan.route.model,
     ...(last === null ? {} : { cause: last }),
     ...(record.first === null || record.first === last ? {} : { firstCause: record.first })
   }
+}
+
+export const failureOf = (ending: Ending): RequestFailure => {
+  const { action, state, tick, record, partial } = ending
+  const last = record.last
+  const standing = standingOf(record, ending.plan, tick.now)
+  const { attempts, elapsedMs, trail } = standing
+  const fields = { ...standing, guidance: guidanceForReason(action.reason) }
   const withPartial = partial === null ? {} : { partialText: Redacted.make(partial) }
   switch (action.reason) {
     case "Passthrough":
@@ -63,7 +72,7 @@ export const failureOf = (ending: Ending): RequestFailure => {
             code: "window_full",
             model: ending.plan === null ? null : ending.plan.route.model
           }),
-        { attempts: state.attempts, elapsedMs, trail, shed: action.reason === "Shed" }
+        { attempts, elapsedMs, trail, shed: action.reason === "Shed" }
       )
     case "Attempts":
     case "Continuations":
@@ -94,7 +103,7 @@ export const failureOf = (ending: Ending): RequestFailure => {
         allowed: refused?.allowed ?? 0,
         spent: refused?.spent ?? 0,
         reserved: refused?.reserved ?? 0,
-        attempts: state.attempts,
+        attempts,
         elapsedMs,
         trail,
         guidance: guidanceForReason("Budget"),

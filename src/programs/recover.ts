@@ -26,12 +26,13 @@ import { endOf, initial } from "../domain/RecoveryState.ts"
 import { cutMode, skippedHint, type CutMode } from "../domain/roads/Transient.ts"
 import type { Tick } from "../domain/Tick.ts"
 import { local } from "../domain/TokenEstimate.ts"
-import type { TrailEntry } from "../domain/Trail.ts"
+import { attemptsIn, type TrailEntry } from "../domain/Trail.ts"
 import * as Usage from "../domain/Usage.ts"
 import { Booking } from "../services/Booking.ts"
 import type { Reservation, Worst } from "../services/BudgetLedger.ts"
 import { BackoffSchedule } from "../services/Overrides.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
+import { RequestStanding } from "../services/RequestStanding.ts"
 import { enter, leave, usedBy, type TurnCell } from "../services/Turn.ts"
 import {
   clockGrainMillis,
@@ -44,7 +45,7 @@ import {
   type Pulse
 } from "./attemptWatch.ts"
 import { scheduleOf } from "./backoff.ts"
-import { failureOf } from "./failure.ts"
+import { failureOf, standingOf } from "./failure.ts"
 import type { RouteDoor } from "./routeDoor.ts"
 
 /** What one HTTP request has used, filled in while it runs: also what a cut attempt cost is booked. */
@@ -534,6 +535,8 @@ export const recover = Effect.fnUntraced(function* (
   })
   const started = emit === null ? loop : Effect.andThen(emit({ _tag: "Started", requestId, policy, state }), loop)
 
+  const standing = yield* RequestStanding
+  if (standing !== null) standing.read = () => standingOf(record, plan, now())
   enter(turn, startedAt)
   return yield* Effect.onExit(started, (exit) =>
     Effect.suspend(() => {
@@ -541,7 +544,7 @@ export const recover = Effect.fnUntraced(function* (
       const told =
         emit === null
           ? Effect.void
-          : emit({ _tag: "Finished", requestId, attempts: state.attempts, ok: Exit.isSuccess(exit) })
+          : emit({ _tag: "Finished", requestId, attempts: attemptsIn(record.trail), ok: Exit.isSuccess(exit) })
       const { health } = options
       return health === null ? told : Effect.andThen(Effect.flatMap(tickOf(null), health.release), told)
     })

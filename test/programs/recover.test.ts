@@ -433,6 +433,9 @@ describe("time, to the millisecond", () => {
       yield* TestClock.adjust(Duration.millis(1))
       const failure = errorOf(yield* Fiber.join(fiber))
       assert.strictEqual(failure._tag, field === "deadline" ? "RecoveryDeadlineExceeded" : "ModelTimeoutError")
+      // The request that was broken off was sent, too.
+      assert.strictEqual(failure.attempts, 1)
+      assert.propertyVal(world.events.at(-1), "attempts", 1)
     })
   )
 

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import * as Fiber from "effect/Fiber"
+import { RecoveryCancelledError } from "../../src/domain/RecoveryError.ts"
 import { RecoveryPolicy } from "../../src/domain/RecoveryPolicy.ts"
 import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
 import * as ScriptedModel from "../../src/layers/ScriptedModel.ts"
@@ -91,8 +92,14 @@ describe("at the promise edge", () => {
       (cause: unknown) => cause
     )
     setImmediate(() => controller.abort())
-    assert.propertyVal(await call, "_tag", "RecoveryCancelledError")
-    assert.propertyVal(await stream, "_tag", "RecoveryCancelledError")
+    for (const failure of [await call, await stream]) {
+      if (!(failure instanceof RecoveryCancelledError)) throw new Error(`it ended with ${String(failure)}`)
+      assert.deepStrictEqual([failure.attempts, failure.model, failure.trail.length], [1, "m", 1])
+      assert.strictEqual(failure.trail[0]?.outcome, "interrupted")
+    }
+    const before: unknown = await recovery.complete(request, { signal: controller.signal }).catch((cause) => cause)
+    assert.propertyVal(before, "_tag", "RecoveryCancelledError")
+    assert.propertyVal(before, "attempts", 0)
     await recovery.close()
   })
 
