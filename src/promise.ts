@@ -12,7 +12,7 @@ import type { ConfigurationError } from "./domain/ConfigurationError.ts"
 import type { ModelReply } from "./domain/ModelReply.ts"
 import type { ModelRequest } from "./domain/ModelRequest.ts"
 import type { RecoveryEvent } from "./domain/RecoveryEvent.ts"
-import { RecoveryCancelledError, type Standing } from "./domain/RecoveryError.ts"
+import { notBegun, RecoveryCancelledError } from "./domain/RecoveryError.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "./domain/RecoveryPolicy.ts"
 import type { ReplyPart } from "./domain/ReplyPart.ts"
 import * as EventsMemory from "./layers/EventsMemory.ts"
@@ -44,18 +44,6 @@ export interface PromiseRecovery {
   readonly stream: (request: ModelRequest, options?: CallOptions) => AsyncIterable<ReplyPart>
   /** Frees what the clients hold. */
   readonly close: () => Promise<void>
-}
-
-/** A request that had not begun. */
-const notBegun: Standing = {
-  attempts: 0,
-  elapsedMs: 0,
-  trail: [],
-  lastOutcome: "none",
-  lastCause: null,
-  lastStatus: null,
-  code: null,
-  model: null
 }
 
 const cancelled = (standing: StandingCell): RecoveryCancelledError =>

@@ -5,6 +5,7 @@
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Detector } from "./LoopGuard.ts"
+import { standingFields } from "./RecoveryError.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "./Usage.ts"
 
@@ -24,8 +25,12 @@ const textOf = (error: { readonly partialText?: Redacted.Redacted<string> }): st
 export const partialOf = (text: string | null): { readonly partialText?: Redacted.Redacted<string> } =>
   text === null || text === "" ? {} : { partialText: Redacted.make(text) }
 
-/** The session's budget admits no further request. What was finished is kept; `partial` is the text so far. */
+/**
+ * The session's budget admits no further request. What was finished is kept; `partial` is the text so far. In the middle
+ * of a request it tells of its failures like what recovery gives up with.
+ */
 export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {
+  ...standingFields,
   ...fields,
   /** Which limit: "tokens" or "usd". */
   limit: Schema.Literals(["tokens", "usd"]),

@@ -7,7 +7,8 @@ import * as Schema from "effect/Schema"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "./Usage.ts"
 
-const fields = {
+/** Fields of every failure recovery ends with. */
+export const standingFields = {
   /** Requests of the main conversation that were sent. */
   attempts: Count,
   elapsedMs: Schema.Finite,
@@ -28,8 +29,22 @@ const fields = {
   firstCause: Schema.optionalKey(Schema.Defect())
 }
 
+const fields = standingFields
+
 /** What a failure says of the request so far; its guidance comes on top. */
 export type Standing = Omit<Schema.Struct.Type<typeof fields>, "guidance">
+
+/** A request that sent nothing. */
+export const notBegun: Standing = {
+  attempts: 0,
+  elapsedMs: 0,
+  trail: [],
+  lastOutcome: "none",
+  lastCause: null,
+  lastStatus: null,
+  code: null,
+  model: null
+}
 
 /** The user took the request back. Only at Promise edges: inside Effect interruption stays interruption. */
 export class RecoveryCancelledError extends Schema.TaggedError<RecoveryCancelledError>()(

@@ -1,4 +1,5 @@
 /** Any failure as text a person can act on: what happened, what to do, and every request that was tried. */
+import { isAgentError } from "./AgentError.ts"
 import { isModelError } from "./ModelError.ts"
 import { isRecoveryError } from "./RecoveryError.ts"
 import type { Trail, TrailEntry } from "./Trail.ts"
@@ -23,7 +24,7 @@ export interface RenderOptions {
 
 /** One call prints any failure of the library; a value that is none of ours is shown as it is. */
 export const renderFailure = (failure: unknown, options: RenderOptions = {}): string => {
-  if (!isModelError(failure) && !isRecoveryError(failure)) {
+  if (!isModelError(failure) && !isRecoveryError(failure) && !isAgentError(failure)) {
     if (!(failure instanceof Error)) return String(failure)
     const guidance = "guidance" in failure && typeof failure.guidance === "string" ? [failure.guidance] : []
     return [`${failure.name}: ${failure.message}`, ...guidance].join("\n")

@@ -5,6 +5,7 @@ import * as Result from "effect/Result"
 import { BudgetExceeded } from "../domain/AgentError.ts"
 import * as Budget from "../domain/Budget.ts"
 import { guidanceForReason } from "../domain/Guidance.ts"
+import { notBegun } from "../domain/RecoveryError.ts"
 import { BudgetLedger, type LedgerShape, type Reservation } from "../services/BudgetLedger.ts"
 
 interface Node {
@@ -15,7 +16,7 @@ interface Node {
 const chainOf = (node: Node): ReadonlyArray<Node> => (node.parent === null ? [node] : [node, ...chainOf(node.parent)])
 
 const exceeded = (refusal: Budget.Refusal): BudgetExceeded =>
-  new BudgetExceeded({ ...refusal, attempts: 0, elapsedMs: 0, trail: [], guidance: guidanceForReason("Budget") })
+  new BudgetExceeded({ ...notBegun, ...refusal, lastOutcome: "BudgetRefused", guidance: guidanceForReason("Budget") })
 
 const firstOf = (chain: ReadonlyArray<Node>, ask: (budget: Budget.Budget) => Budget.Refusal | null) =>
   chain.map((node) => ask(node.budget)).find((refusal) => refusal !== null) ?? null

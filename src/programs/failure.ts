@@ -103,10 +103,7 @@ export const failureOf = (ending: Ending): RequestFailure => {
         allowed: refused?.allowed ?? 0,
         spent: refused?.spent ?? 0,
         reserved: refused?.reserved ?? 0,
-        attempts,
-        elapsedMs,
-        trail,
-        guidance: guidanceForReason("Budget"),
+        ...fields,
         ...withPartial
       })
     }

@@ -3,6 +3,7 @@ import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import { exitCodeOf } from "../../src/domain/exitCode.ts"
 import { FaultKind, isLegal, kindOfStatus } from "../../src/domain/FaultKind.ts"
+import { BudgetExceeded } from "../../src/domain/AgentError.ts"
 import * as Errors from "../../src/domain/ModelError.ts"
 import * as RecoveryErrors from "../../src/domain/RecoveryError.ts"
 import { renderFailure } from "../../src/domain/renderFailure.ts"
@@ -197,6 +198,22 @@ describe("rendering", () => {
       renderFailure(Errors.makeModelError({ kind: "invalid_request", status: 400 }), { providerMessage: true }),
       "says"
     )
+  })
+
+  it("shows what was tried before the session's budget ended a request", () => {
+    const error = new BudgetExceeded({
+      ...fields,
+      partialText: Redacted.make("SECRET TEXT"),
+      limit: "tokens",
+      allowed: 100,
+      spent: 90,
+      reserved: 10
+    })
+    const text = renderFailure(error)
+    for (const part of ["BudgetExceeded: ", "100 tokens", "Do this now.", "What was tried:", "HTTP 529 x"])
+      assert.include(text, part)
+    assert.notInclude(`${text}${JSON.stringify(error)}`, "SECRET")
+    assert.strictEqual(error.partial, "SECRET TEXT")
   })
 
   it("shows foreign failures as they are", () => {

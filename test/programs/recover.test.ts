@@ -132,6 +132,35 @@ describe("a request", () => {
     })
   )
 
+  it.effect("tells of its failures when the session's budget ends it in the middle", () =>
+    Effect.gen(function* () {
+      const ledger = yield* BudgetMemory.make({ maxTokens: 50, maxCostUsd: null })
+      const spend: ScriptedModel.Step = {
+        run: () =>
+          Effect.andThen(
+            Effect.flatMap(ledger.admit({ tokens: 1, costUsd: 0 }), (place) =>
+              ledger.settle(place, { tokens: 60, costUsd: 0 })
+            ),
+            Effect.fail(failureOf({ kind: "overloaded", status: 529, code: "busy" }))
+          ).pipe(Effect.catchTag("BudgetExceeded", Effect.die))
+      }
+      const world = worldOf(policyOf(), [spend, whole("never")])
+      const ended = yield* toEnd(
+        world,
+        complete().pipe(
+          Effect.provideService(BudgetLedger, { ...ledger, admit: (worst) => ledger.admit({ ...worst, tokens: 1 }) })
+        )
+      )
+      const failure = errorOf(ended)
+      if (failure._tag !== "BudgetExceeded") throw new Error(failure._tag)
+      assert.deepStrictEqual(
+        [failure.attempts, failure.lastOutcome, failure.lastCause, failure.lastStatus, failure.code, failure.model],
+        [1, "BudgetRefused", "ModelOverloadedError", 529, "busy", "primary"]
+      )
+      assert.isTrue(isModelError(failure.cause))
+    })
+  )
+
   it.effect("tells of a wait hint it cannot read and passes it over; strict stops at it", () =>
     Effect.gen(function* () {
       const unreadable: ScriptedModel.Step = {

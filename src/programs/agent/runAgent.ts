@@ -151,14 +151,8 @@ const runTurn = Effect.fnUntraced(function* (
   const withWork = (failure: AgentFailure): AgentFailure =>
     failure instanceof BudgetExceeded
       ? new BudgetExceeded({
-          limit: failure.limit,
-          allowed: failure.allowed,
-          spent: failure.spent,
-          reserved: failure.reserved,
-          attempts: failure.attempts,
+          ...failure,
           elapsedMs: now() - startedAt,
-          trail: failure.trail,
-          guidance: failure.guidance,
           ...partialOf([...texts, ...(failure.partial === null ? [] : [failure.partial])].join("\n\n"))
         })
       : failure
