@@ -1,13 +1,12 @@
 #!/usr/bin/env node
 /** The command line. Every command is a file of programs/cli; what a command needs is loaded when it runs. */
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
-import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import { Command } from "effect/cli"
 import { exitCodes } from "./domain/exitCode.ts"
 import { config } from "./programs/cli/config.ts"
 import { drill } from "./programs/cli/drill.ts"
-import { exitWith } from "./programs/cli/exit.ts"
+import { complain, complainOfDefect } from "./programs/cli/exit.ts"
 import { explain } from "./programs/cli/explain.ts"
 import { replay } from "./programs/cli/replay.ts"
 import { run as runCommand } from "./programs/cli/run.ts"
@@ -20,10 +19,6 @@ const root = Command.make("holdfast").pipe(
 
 const run = Command.runWith(root, { version: "0.0.0", renderErrors: false })
 
-/** One clear sentence on stderr and the documented exit code; never a stack trace. */
-const complain = (sentence: string, code: number) =>
-  Effect.andThen(Console.error(`holdfast: ${sentence}`), exitWith(code))
-
 run(process.argv.slice(2)).pipe(
   Effect.catchTag("ConfigurationError", (error) => complain(error.message, exitCodes.usage)),
   Effect.catchTag("ShowHelp", (help) =>
@@ -31,6 +26,7 @@ run(process.argv.slice(2)).pipe(
       ? Effect.void
       : complain(help.errors.map((error) => error.message.replaceAll(/\s+/g, " ")).join("; "), exitCodes.usage)
   ),
+  Effect.catchDefect(complainOfDefect),
   Effect.provide(NodeServices.layer),
   NodeRuntime.runMain({ disableErrorReporting: true })
 )

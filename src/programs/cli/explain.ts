@@ -104,7 +104,7 @@ export const explain = Command.make(
     const wallMillis = yield* Clock.currentTimeMillis
     const pasted = pastedCase(text, wallMillis)
     const raws = pasted === null ? jsonLines(text) : Result.succeed([pasted])
-    if (Result.isFailure(raws)) return yield* Effect.fail(notCases(name))
+    if (Result.isFailure(raws) || raws.success.length === 0) return yield* Effect.fail(notCases(name))
     let wrong = 0
     let contested = 0
     for (const [index, raw] of raws.success.entries()) {
