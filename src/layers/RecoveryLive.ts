@@ -7,6 +7,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import { unpriced as unpricedOf } from "../domain/Budget.ts"
 import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import type { ModelReply } from "../domain/ModelReply.ts"
@@ -137,7 +138,10 @@ export const layer = (
           Effect.flatMap(setUp(request, null), complete).pipe(
             Effect.withSpan("holdfast.complete", undefined, { captureStackTrace: false })
           ),
-        stream: (request) => stream((listen) => setUp(request, listen)),
+        stream: (request) =>
+          stream((listen) => setUp(request, listen)).pipe(
+            Stream.withSpan("holdfast.stream", { captureStackTrace: false })
+          ),
         turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
       })
     })

@@ -3,6 +3,8 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import { ConfigurationError } from "../../src/domain/ConfigurationError.ts"
 import { RecoveryPolicy, type RouteInput } from "../../src/domain/RecoveryPolicy.ts"
 import * as BudgetMemory from "../../src/layers/BudgetMemory.ts"
@@ -78,6 +80,27 @@ describe("a call", () => {
       const broken = EventsMemory.layerTo(() => Effect.die(new Error("a bug of the listener")))
       const reply = yield* Effect.provide(ask, layerOf([{ model: "m" }], {}, model.client).pipe(Layer.provide(broken)))
       assert.strictEqual(reply.text, "fine")
+    })
+  )
+
+  it.effect("is one span, whether it streams or not", () =>
+    Effect.gen(function* () {
+      const spans: Array<string> = []
+      const tracer = Tracer.make({
+        span: (options) => {
+          spans.push(options.name)
+          return new Tracer.NativeSpan(options)
+        }
+      })
+      const model = ScriptedModel.make([{ reply: { text: "one" } }, { reply: { text: "two" } }])
+      const streamed = Effect.flatMap(Recovery, (recovery) =>
+        Stream.runDrain(recovery.stream({ messages: [{ role: "user", content: "hello" }] }))
+      )
+      yield* Effect.andThen(ask, streamed).pipe(
+        Effect.provide(layerOf([{ model: "m" }], {}, model.client)),
+        Effect.withTracer(tracer)
+      )
+      assert.deepStrictEqual(spans, ["holdfast.complete", "holdfast.stream"])
     })
   )
 
