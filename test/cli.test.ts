@@ -125,7 +125,7 @@ describe("the command line", () => {
     [["replay", "missing.ndjson"], {}, "missing.ndjson"],
     [["replay"], {}, "LOG"],
     [["dance"], {}, "dance"]
-  ])("%j ends with 2 and one sentence that names %3$s", (args, env, name) => {
+  ])("%j with %j ends with 2 and one sentence that names %s", (args, env, name) => {
     const ran = run(args, env)
     assert.strictEqual(ran.code, 2)
     assert.include(ran.err, name)

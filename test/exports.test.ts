@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import * as agent from "../src/agent.ts"
 import * as anthropic from "../src/anthropic.ts"
 import * as core from "../src/index.ts"
 import * as openai from "../src/openai.ts"
@@ -12,6 +13,7 @@ import * as testing from "../src/testing.ts"
 it("exports these names", () => {
   assert.deepStrictEqual(
     {
+      agent: Object.keys(agent).sort(),
       anthropic: Object.keys(anthropic).sort(),
       core: Object.keys(core).sort(),
       openai: Object.keys(openai).sort(),

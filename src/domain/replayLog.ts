@@ -1,6 +1,7 @@
 /** A log of events folded through the machine: the same outcomes and ticks must lead to the same actions. */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { canonical } from "./CanonicalJson.ts"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import { Outcome } from "./Outcome.ts"
 import { RecoveryAction } from "./RecoveryAction.ts"
@@ -35,13 +36,6 @@ export interface ReplayStep {
 
 const decodeStarted = Schema.decodeUnknownResult(Schema.toCodecJson(Started))
 const decodeTransitioned = Schema.decodeUnknownResult(Schema.toCodecJson(Transitioned))
-
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_key, entry: unknown) =>
-    typeof entry === "object" && entry !== null && !Array.isArray(entry)
-      ? Object.fromEntries(Object.entries(entry).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : entry
-  )
 
 const bad = (line: number, reason: string): ConfigurationError =>
   new ConfigurationError({ field: `line ${line}`, reason })
