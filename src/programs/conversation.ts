@@ -49,7 +49,10 @@ export interface Conversation {
     durationMillis: number,
     shown: { readonly delivered: number; readonly unfinishable: boolean }
   ) => Outcome
+  /** A fragment as the model wrote it: what it repeats of the fragments before it is dropped under `seamRepair`. */
   readonly keep: (fragment: string) => void
+  /** A fragment as a consumer has seen it. */
+  readonly keepShown: (fragment: string) => void
   readonly compact: (
     plan: AttemptPlan
   ) => Effect.Effect<Extract<Outcome, { readonly _tag: "Compacted" | "NothingToCompact" }>, ModelError | BudgetExceeded>
@@ -71,6 +74,13 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
   const { policy, request, role } = options
   let window = RequestWindow.make(request.messages, policy.continuationPrompt)
   const repairs: Array<string> = []
+
+  /** The text behind the kept fragments without what it repeats of their end; what is dropped is told. */
+  const mended = (text: string): string => {
+    const overlap = RequestWindow.overlapOf(RequestWindow.textOf(window), text, policy.seamRepair)
+    if (overlap > 0) repairs.push(`${overlap} repeated characters were dropped where a continuation began.`)
+    return text.slice(overlap)
+  }
 
   const estimateOf = (messages: ReadonlyArray<Message>): number =>
     Math.max(0, Math.ceil(options.estimate(messages, request.tools ?? [])))
@@ -152,6 +162,9 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
         : { _tag: "Completed", outputTokens: reply.usage.completionTokens }
     },
     keep: (fragment) => {
+      window = RequestWindow.keep(window, mended(fragment))
+    },
+    keepShown: (fragment) => {
       window = RequestWindow.keep(window, fragment)
     },
     compact: (plan) =>
@@ -185,11 +198,8 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       }),
     merge: (last) => {
       if (window.fragments.length === 0 || last.refusal !== null) return last
-      const kept = RequestWindow.textOf(window)
-      const rest = last.text ?? ""
-      const overlap = RequestWindow.overlapOf(kept, rest, policy.seamRepair)
-      if (overlap > 0) repairs.push(`${overlap} repeated characters were dropped where a continuation began.`)
-      return { ...last, text: kept + rest.slice(overlap), warnings: [...last.warnings, ...repairs] }
+      const text = RequestWindow.textOf(window) + mended(last.text ?? "")
+      return { ...last, text, warnings: [...last.warnings, ...repairs] }
     },
     partial: (fragment) => {
       const text = RequestWindow.textOf(window) + (fragment ?? "")

@@ -265,7 +265,7 @@ const run = Effect.fnUntraced(function* <R>(
           replay = { expected: shown.text, matched: 0 }
           return Effect.succeed(false)
         } else if (cut === "resume" || cut === "splice") {
-          conversation.keep(shown.text)
+          conversation.keepShown(shown.text)
           forget()
           return Effect.succeed(false)
         }

@@ -112,6 +112,19 @@ describe("a request", () => {
     })
   )
 
+  it.effect("repairs every seam when told to, and says what it dropped", () =>
+    Effect.gen(function* () {
+      const world = worldOf(policyOf({ seamRepair: 8, raise: "never" }), [
+        cut("the quick "),
+        cut("quick brown "),
+        whole("brown fox")
+      ])
+      const exit = yield* toEnd(world, complete())
+      assert.isTrue(Exit.isSuccess(exit) && exit.value.text === "the quick brown fox")
+      assert.isTrue(Exit.isSuccess(exit) && exit.value.warnings.length === 2)
+    })
+  )
+
   it.effect("compacts through the summarizer and keeps the caller's messages as they are", () =>
     Effect.gen(function* () {
       const world = worldOf(policyOf({ compaction: { mode: "once", keepRecentMessages: 2 } }), [

@@ -355,6 +355,26 @@ describe("a length stop", () => {
   )
 })
 
+describe("every seam", () => {
+  it.effect("is repaired in what is shown and in the reply alike", () =>
+    Effect.gen(function* () {
+      const world = worldOf(
+        [
+          { moves: ["the quick "], end: "length" },
+          { moves: ["qui", "ck brown "], end: "length" },
+          { moves: ["brown fox ju"], end: "cut" },
+          { moves: ["jumps"], end: "stop" }
+        ],
+        { seamRepair: 8, onCut: "resume" }
+      )
+      yield* play(world)
+      const last = world.parts.at(-1)
+      assert.strictEqual(shown(world.parts), "the quick brown fox jumps")
+      assert.isTrue(last?._tag === "Finish" && last.reply.text === "the quick brown fox jumps")
+    })
+  )
+})
+
 describe("faults", () => {
   it.effect("are withheld until recovery has failed", () =>
     Effect.gen(function* () {
