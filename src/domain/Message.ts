@@ -118,6 +118,14 @@ export const textOf = (message: Message): string => {
   return content.map((part) => (typeof part["text"] === "string" ? part["text"] : "")).join("")
 }
 
+/** Messages without any thinking, for a model that does not take it back. */
+export const withoutThinking = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
+  messages.map((message) => {
+    if (!isAssistant(message) || message.reasoning_parts === undefined) return message
+    const { reasoning_parts: _, ...rest } = message
+    return rest
+  })
+
 const isForeign = (bound: { readonly model: string } | undefined, model: string): boolean =>
   bound !== undefined && bound.model !== model
 

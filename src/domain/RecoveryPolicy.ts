@@ -61,11 +61,14 @@ export const Route = Schema.Struct({
   contextWindow: Schema.NullOr(Positive),
   /** USD per million tokens; null = unknown, then every cost is unknown. */
   prices: Schema.NullOr(Prices),
-  /** Whether the model can call tools, and whether it takes thinking back. A fallback without tools is skipped by requests that have some. */
+  /** Whether the model can call tools. A fallback without them is skipped by requests that have some. */
   tools: Schema.Boolean,
+  /** Whether the model takes its own thinking back; false = it is left out of what is sent. */
   thinking: Schema.Boolean
 })
 export type Route = typeof Route.Type
+/** What tells a route from the others of a policy. */
+export type RouteName = Pick<Route, "model" | "client">
 export type RouteInput = Pick<Route, "model"> & Partial<Omit<Route, "model">>
 
 const Backoff = Schema.Struct({
@@ -364,7 +367,7 @@ const crossCheck = (policy: Resolved): Resolved => {
       `(${policy.initialMaxTokens}) is larger than what ${primary.model} can write (${primary.outputLimit})`
     )
   for (const [index, route] of fallbacks.entries())
-    if (policy.routes.slice(0, index + 1).some((other) => other.model === route.model && other.client === route.client))
+    if (policy.routes.slice(0, index + 1).some((other) => isSameRoute(other, route)))
       throw bad(`routes[${index + 1}]`, `is the same route as an earlier one (${route.model})`)
   if (policy.backoff.cap < policy.backoff.base) throw bad("backoff.cap", "is shorter than backoff.base")
   const health = policy.routeHealth
@@ -393,6 +396,16 @@ export class RecoveryPolicy extends Schema.Class<RecoveryPolicy>("holdfast/Recov
 
 /** The route at an index; the primary when the index is out of range. */
 export const routeAt = (policy: RecoveryPolicy, index: number): Route => policy.routes[index] ?? policy.routes[0]
+
+export const isSameRoute = (left: RouteName, right: RouteName): boolean =>
+  left.model === right.model && left.client === right.client
+
+/** The policy of a request with tools: without the fallbacks that cannot call any. The primary stays. */
+export const forTools = (policy: RecoveryPolicy): RecoveryPolicy => {
+  const [primary, ...fallbacks] = policy.routes
+  const able = fallbacks.filter((route) => route.tools)
+  return able.length === fallbacks.length ? policy : new RecoveryPolicy({ ...policy, routes: [primary, ...able] })
+}
 
 /**
  * The policy of a background request: the background preset, with routes and budgets of the caller's policy. It has no

@@ -13,7 +13,7 @@ import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest } from "../domain/ModelRequest.ts"
 import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
-import { forBackground, RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
+import { forBackground, forTools, RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
 import { complete } from "../programs/complete.ts"
 import type { RecoverOptions } from "../programs/recover.ts"
 import { makeRouteDoor } from "../programs/routeDoor.ts"
@@ -105,7 +105,8 @@ export const layer = (
         listen: ((event: RecoveryEvent) => Effect.Effect<void>) | null
       ) {
         const priority = request.priority ?? (yield* PriorityOverride) ?? "foreground"
-        const resolved = yield* resolve(priority === "background" ? backgroundPolicy : policy)
+        const found = yield* resolve(priority === "background" ? backgroundPolicy : policy)
+        const resolved = (request.tools?.length ?? 0) > 0 ? forTools(found) : found
         const ledger = yield* BudgetLedger
         const unpriced = ledger === null ? null : unpricedOf(ledger.limits, resolved.routes[0])
         if (unpriced !== null)

@@ -8,7 +8,7 @@ import type { BudgetExceeded } from "../domain/AgentError.ts"
 import type { AttemptPlan } from "../domain/AttemptPlan.ts"
 import { isBare } from "../domain/classify.ts"
 import type { Message } from "../domain/Message.ts"
-import { withoutForeign } from "../domain/Message.ts"
+import { withoutForeign, withoutThinking } from "../domain/Message.ts"
 import { makeModelError, type ModelError } from "../domain/ModelError.ts"
 import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest, Role, WireRequest } from "../domain/ModelRequest.ts"
@@ -61,6 +61,10 @@ export interface Conversation {
 }
 
 const isParsable = (text: string): boolean => Result.isSuccess(Result.try(() => JSON.parse(text)))
+
+/** What a route may be sent of the messages: no part that is bound to another model, no thinking it does not take. */
+const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
+  withoutForeign(route.thinking ? messages : withoutThinking(messages), route.model)
 
 /** A length stop, or a budget used to the last token with a tool call that cannot be read. */
 const isTruncated = (reply: ModelReply, plan: AttemptPlan): boolean =>
@@ -137,7 +141,7 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     fault: () => RequestWindow.faultOf(window),
     wire: (plan) => ({
       ...request,
-      messages: withoutForeign(RequestWindow.messagesOf(window), plan.route.model),
+      messages: ownOf(plan.route, RequestWindow.messagesOf(window)),
       model: plan.route.model,
       maxOutputTokens: plan.maxOutputTokens,
       role

@@ -21,7 +21,7 @@ import { stepsBackoff, type Outcome } from "../domain/Outcome.ts"
 import { delayOf, type RecoveryAction } from "../domain/RecoveryAction.ts"
 import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
 import { transition } from "../domain/RecoveryMachine.ts"
-import { routeAt, type RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
+import { isSameRoute, routeAt, type RecoveryPolicy, type Route, type RouteName } from "../domain/RecoveryPolicy.ts"
 import { endOf, initial } from "../domain/RecoveryState.ts"
 import { cutMode, skippedHint, type CutMode } from "../domain/roads/Transient.ts"
 import type { Tick } from "../domain/Tick.ts"
@@ -146,6 +146,14 @@ interface Seen {
   readonly reply: ModelReply | null
 }
 
+const indexOf = (policy: RecoveryPolicy, name: RouteName | null): number =>
+  name === null
+    ? 0
+    : Math.max(
+        0,
+        policy.routes.findIndex((route) => isSameRoute(route, name))
+      )
+
 /** What the machine may decide that is not the end. */
 type Onward = Exclude<RecoveryAction, { readonly _tag: "Done" | "Fail" }>
 
@@ -171,7 +179,7 @@ export const recover = Effect.fnUntraced(function* (
   let state = initial(policy, {
     now: startedAt,
     deadline: policy.deadline === null ? null : startedAt + policy.deadline - spent,
-    route: Math.min(turn.route, policy.routes.length - 1),
+    route: indexOf(policy, turn.route),
     callerCap: options.callerCap,
     streaming: driver.streaming,
     background: options.role === "background"
@@ -494,7 +502,7 @@ export const recover = Effect.fnUntraced(function* (
       if (action._tag === "Fallback" && emit !== null)
         yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
       // Only a switch moves the turn: another request of it may have switched while this one waited.
-      if (action._tag === "Fallback") turn.route = state.route
+      if (action._tag === "Fallback") turn.route = routeAt(policy, state.route)
       yield* noteHint(action, outcome, tick)
       const delayMillis = delayOf(action)
       noteWait(action, delayMillis)

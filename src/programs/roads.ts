@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest } from "../domain/ModelRequest.ts"
-import { RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
+import { forTools, RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
 import { makeModelError } from "../domain/ModelError.ts"
 import type { ModelClient } from "../services/ModelClient.ts"
 import { TokenEstimate } from "../services/Overrides.ts"
@@ -27,9 +27,10 @@ const noSummarizer = Summarizer.of({
 })
 
 const ask =
-  (client: Client, policy: RecoveryPolicy, summarizer: (typeof Summarizer)["Service"], passTruncated: boolean): Ask =>
+  (client: Client, whole: RecoveryPolicy, summarizer: (typeof Summarizer)["Service"], passTruncated: boolean): Ask =>
   (request) =>
     Effect.gen(function* () {
+      const policy = (request.tools?.length ?? 0) > 0 ? forTools(whole) : whole
       const role = request.priority === "background" ? "background" : "main"
       const requestId = "road"
       return yield* complete({

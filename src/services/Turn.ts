@@ -3,6 +3,7 @@
  * nobody else. The cell is made by `Recovery.turn` and travels fiber-locally.
  */
 import * as Context from "effect/Context"
+import type { RouteName } from "../domain/RecoveryPolicy.ts"
 
 export interface TurnCell {
   /** Milliseconds already spent inside Recovery by requests that have ended. */
@@ -10,11 +11,11 @@ export interface TurnCell {
   /** Requests of this turn that are running now, and since when at least one has been. */
   running: number
   runningSince: number
-  /** Index of the route the next request begins with. */
-  route: number
+  /** The route the next request begins with; null, or one its policy does not have = the primary. */
+  route: RouteName | null
 }
 
-export const makeTurn = (): TurnCell => ({ usedMillis: 0, running: 0, runningSince: 0, route: 0 })
+export const makeTurn = (): TurnCell => ({ usedMillis: 0, running: 0, runningSince: 0, route: null })
 
 /** Time inside Recovery so far; concurrent requests count once. */
 export const usedBy = (turn: TurnCell, now: number): number =>

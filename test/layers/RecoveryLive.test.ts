@@ -2,10 +2,14 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
+import { TestClock } from "effect/testing"
 import { ConfigurationError } from "../../src/domain/ConfigurationError.ts"
+import type { Message } from "../../src/domain/Message.ts"
+import type { ModelRequest } from "../../src/domain/ModelRequest.ts"
 import { RecoveryPolicy, type RouteInput } from "../../src/domain/RecoveryPolicy.ts"
 import * as BudgetMemory from "../../src/layers/BudgetMemory.ts"
 import * as EventsMemory from "../../src/layers/EventsMemory.ts"
@@ -80,6 +84,55 @@ describe("a call", () => {
       const broken = EventsMemory.layerTo(() => Effect.die(new Error("a bug of the listener")))
       const reply = yield* Effect.provide(ask, layerOf([{ model: "m" }], {}, model.client).pipe(Layer.provide(broken)))
       assert.strictEqual(reply.text, "fine")
+    })
+  )
+
+  it.effect("skips a fallback without tools when it has some, and stays on the one it found for the turn", () =>
+    Effect.gen(function* () {
+      const overloaded: ScriptedModel.Step = { fail: { kind: "overloaded", status: 529 } }
+      const script: ReadonlyArray<ScriptedModel.Step> = [
+        overloaded,
+        overloaded,
+        overloaded,
+        { reply: { text: "one" } },
+        { reply: { text: "two" } }
+      ]
+      const tools = [{ type: "function", function: { name: "look" } }] as const
+      const modelsOf = (first: ModelRequest, second: ModelRequest) =>
+        Effect.gen(function* () {
+          const model = ScriptedModel.make(script)
+          const turn = Effect.flatMap(Recovery, (recovery) =>
+            recovery.turn(Effect.andThen(recovery.complete(first), recovery.complete(second)))
+          )
+          const fiber = yield* turn.pipe(
+            Effect.provide(layerOf([{ model: "a" }, { model: "b", tools: false }, { model: "c" }], {}, model.client)),
+            Effect.forkChild
+          )
+          yield* TestClock.adjust("1 minute")
+          yield* Fiber.join(fiber)
+          return model.requests.slice(3).map((request) => request.model)
+        })
+      const plain: ModelRequest = { messages: [{ role: "user", content: "hello" }] }
+      assert.deepStrictEqual(yield* modelsOf(plain, plain), ["b", "b"])
+      assert.deepStrictEqual(yield* modelsOf({ ...plain, tools }, plain), ["c", "c"])
+      assert.deepStrictEqual(yield* modelsOf(plain, { ...plain, tools }), ["b", "a"])
+    })
+  )
+
+  it.effect("sends a route no thinking when it takes none back", () =>
+    Effect.gen(function* () {
+      const messages: ReadonlyArray<Message> = [
+        { role: "user", content: "hello" },
+        { role: "assistant", content: "hi", reasoning_parts: [{ model: "m", text: "hm" }] },
+        { role: "user", content: "and?" }
+      ]
+      for (const thinking of [true, false]) {
+        const model = ScriptedModel.make([{ reply: { text: "fine" } }])
+        yield* Effect.flatMap(Recovery, (recovery) => recovery.complete({ messages })).pipe(
+          Effect.provide(layerOf([{ model: "m", thinking }], {}, model.client))
+        )
+        assert.strictEqual("reasoning_parts" in (model.requests[0]?.messages[1] ?? {}), thinking)
+      }
     })
   )
 
