@@ -20,6 +20,7 @@ export {
   AnthropicResponseError,
   isModelError,
   makeModelError,
+  type Failure,
   ModelAuthenticationError,
   ModelConnectionError,
   ModelContentFilteredError,
@@ -54,10 +55,11 @@ export {
 } from "./domain/RecoveryError.ts"
 export { RecoveryEvent } from "./domain/RecoveryEvent.ts"
 export { transition } from "./domain/RecoveryMachine.ts"
-export { RecoveryPolicy, type RecoveryPolicyInput, type Route } from "./domain/RecoveryPolicy.ts"
+export { RecoveryPolicy, type RecoveryPolicyInput, type Route, type RouteInput } from "./domain/RecoveryPolicy.ts"
 export { RecoveryState } from "./domain/RecoveryState.ts"
 export { renderFailure } from "./domain/renderFailure.ts"
 export type { ReplyPart } from "./domain/ReplyPart.ts"
+export type { Admission, Asker, RouteHealthConfig, Signal } from "./domain/RouteHealth.ts"
 export { Tick } from "./domain/Tick.ts"
 export { TrailEntry } from "./domain/Trail.ts"
 export { Usage } from "./domain/Usage.ts"
@@ -67,7 +69,7 @@ export * as HealthMemory from "./layers/HealthMemory.ts"
 export * as ModelSummarizer from "./layers/ModelSummarizer.ts"
 export * as RecoveryLive from "./layers/RecoveryLive.ts"
 export { recoverOverflow, recoverTransient, recoverTruncation } from "./programs/roads.ts"
-export { HealthStore } from "./services/HealthStore.ts"
+export { HealthStore, type HealthStoreShape, type RouteKey, type Visitor } from "./services/HealthStore.ts"
 export { ModelClient } from "./services/ModelClient.ts"
 export {
   BackoffSchedule,
@@ -78,5 +80,5 @@ export {
 } from "./services/Overrides.ts"
 export { Recovery, type ModelRequestExecutor, type RequestFailure } from "./services/Recovery.ts"
 export { RecoveryEvents } from "./services/RecoveryEvents.ts"
-export { Summarizer } from "./services/Summarizer.ts"
-export { Transcript } from "./services/Transcript.ts"
+export { Summarizer, type SummaryRequest } from "./services/Summarizer.ts"
+export { Transcript, type Snapshot } from "./services/Transcript.ts"

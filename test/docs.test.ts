@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
+import { variableNames } from "../src/domain/Settings.ts"
 
 const root = join(import.meta.dirname, "..")
 
@@ -57,6 +58,12 @@ describe("the documents", () => {
       }
     }
   )
+
+  it("tell of every variable the commands read, and of no other", () => {
+    const text = readFileSync(join(root, "docs/configuration.md"), "utf8")
+    const told = new Set([...text.matchAll(/`((?:OPENAI|HOLDFAST)_[A-Z_]+)`/g)].map((found) => found[1] ?? ""))
+    assert.deepStrictEqual([...told].sort(), [...variableNames].sort())
+  })
 
   it.each(documents)("%s links only to files that exist", (document) => {
     const text = readFileSync(join(root, document), "utf8")
