@@ -421,24 +421,9 @@ const classes = {
   empty_reply: OpenAIResponseError
 } as const
 
-const tags: ReadonlySet<string> = new Set([
-  "ModelRateLimitError",
-  "ModelQuotaExhaustedError",
-  "ModelOverloadedError",
-  "ModelPromptTooLongError",
-  "ModelServerError",
-  "ModelTimeoutError",
-  "ModelConnectionError",
-  "ModelStreamInterruptedError",
-  "ModelAuthenticationError",
-  "ModelPermissionError",
-  "ModelNotFoundError",
-  "ModelRequestError",
-  "ModelPayloadTooLargeError",
-  "ModelContentFilteredError",
-  "OpenAIResponseError",
-  "AnthropicResponseError"
-])
+const tags: ReadonlySet<string> = new Set(
+  [...Object.values(classes), AnthropicResponseError].map((Class) => Class.identifier)
+)
 
 /** Whether a value is one of the errors a model client fails with. */
 export const isModelError = (value: unknown): value is ModelError =>

@@ -1,36 +1,19 @@
-/**
- * ModelClient over the `openai` package. The SDK's retries are off and its time-out is longer than any of ours: recovery
- * decides. Every answer is read here, from status, allowed headers and codes at fixed places.
- */
-import OpenAI, { APIConnectionError, APIError, type ClientOptions } from "openai"
+/** ModelClient over the `openai` package. */
+import OpenAI, { APIError, type ClientOptions } from "openai"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import * as Result from "effect/Result"
-import type * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
-import { classifyAnswer, type Verdict } from "../domain/classify.ts"
 import { ConfigurationError } from "../domain/ConfigurationError.ts"
-import { makeModelError, type ModelError } from "../domain/ModelError.ts"
-import type { ModelPart, ModelReply } from "../domain/ModelReply.ts"
+import { OpenAIResponseError } from "../domain/ModelError.ts"
 import type { WireRequest } from "../domain/ModelRequest.ts"
 import { profileForBaseUrl } from "../domain/Profiles.ts"
 import { openai } from "../domain/profiles/openai.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import type { BudgetParam } from "../domain/RecoveryPolicy.ts"
 import { ModelClient } from "../services/ModelClient.ts"
-import { abortable, awaitAborted } from "./abortable.ts"
-import { allowedHeaders, replaceSecrets } from "./answerHeaders.ts"
-import { budgetParamOf, partsOf, readBody, StreamAssembler, toBody, type Flaw, type ReadContext } from "./openAiWire.ts"
-import {
-  checkedBaseUrl,
-  keepingErrors,
-  networkCode,
-  parsedOrText,
-  readEvents,
-  sdkTimeoutMillis,
-  type RawBodies
-} from "./providerAnswer.ts"
+import { clientOver, type Send, type ThrownAnswer } from "./clientOver.ts"
+import { assemblerOf, budgetParamOf, readBody, toBody } from "./openAiWire.ts"
+import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type RawBodies } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface OpenAiOptions {
@@ -77,6 +60,12 @@ const sdkOf = (options: OpenAiOptions, raw: RawBodies): OpenAI => {
   })
 }
 
+/** A failed connection is an APIError too, without a status. */
+const thrownAnswer = (cause: unknown): ThrownAnswer | null =>
+  cause instanceof APIError && cause.status !== undefined
+    ? { status: cause.status, headers: cause.headers, error: cause.error }
+    : null
+
 /** Chosen by address, never by an answer. */
 const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
   if (options.baseUrl !== undefined) return profileForBaseUrl(options.baseUrl)
@@ -88,106 +77,28 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
   const raw: RawBodies = new WeakMap()
   const sdk = sdkOf(options, raw)
   const profile = options.profile ?? defaultProfile(options)
-  const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
-
-  const failureOf = (verdict: Verdict, model: string): ModelError =>
-    makeModelError({
-      ...verdict,
-      model,
-      providerMessage: verdict.providerMessage === null ? null : replaceSecrets(verdict.providerMessage, secrets)
-    })
-
-  const flawOf = (flaw: Flaw, model: string, requestId: string | null): ModelError =>
-    makeModelError({
-      kind: flaw.kind,
-      status: flaw.kind === "interrupted" ? null : 200,
-      code: flaw.kind === "interrupted" ? null : flaw.code,
-      model,
-      requestId,
-      usage: flaw.usage
-    })
-
-  const problemOf = (problem: Flaw | Verdict, model: string, requestId: string | null): ModelError =>
-    "inBand" in problem ? failureOf(problem, model) : flawOf(problem, model, requestId)
-
-  /** What the SDK throws before or instead of an answer. */
-  const errorOf = (cause: unknown, model: string): ModelError => {
-    if (cause instanceof APIConnectionError || !(cause instanceof APIError) || cause.status === undefined)
-      return makeModelError({ kind: "connection", status: null, code: networkCode(cause), model })
-    const text = cause.headers === undefined ? undefined : raw.get(cause.headers)
-    const body: unknown = text === undefined ? cause.error : parsedOrText(text)
-    const headers = cause.headers === undefined ? {} : allowedHeaders(cause.headers)
-    return failureOf(classifyAnswer(profile, { status: cause.status, headers, body }), model)
-  }
-
   const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? budgetParamOf(profile, model)
 
-  const send = (request: WireRequest, stream: boolean, signal: AbortSignal): Promise<Response> =>
+  const send: Send = (request, isStream, signal) =>
     sdk
       .post("/chat/completions", {
-        body: toBody(request, paramOf(request.model), stream),
+        body: toBody(request, paramOf(request.model), isStream),
         signal,
         ...(options.headers === undefined ? {} : { headers: options.headers(request) })
       })
       .asResponse()
 
-  const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
-    abortable(
-      async (signal) => {
-        const response = await send(request, false, signal)
-        return { headers: allowedHeaders(response.headers), text: await response.text() }
-      },
-      (cause) => errorOf(cause, request.model)
-    ).pipe(
-      Effect.flatMap(({ headers, text }) => {
-        const requestId = headers["x-request-id"] ?? null
-        const reply = readBody({ profile, model: request.model, requestId }, text, headers)
-        return Result.isSuccess(reply)
-          ? Effect.succeed(reply.success)
-          : Effect.fail(problemOf(reply.failure, request.model, requestId))
-      })
-    )
-
-  const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
-    Stream.unwrap(
-      Effect.map(open(request), (source) => Stream.concat(Stream.succeed<ModelPart>({ _tag: "Life" }), source))
-    )
-
-  const open = Effect.fnUntraced(function* (
-    request: WireRequest
-  ): Effect.fn.Return<Stream.Stream<ModelPart, ModelError>, ModelError, Scope.Scope> {
-    const controller = new AbortController()
-    yield* Effect.addFinalizer(() => Effect.sync(() => controller.abort()))
-    const response = yield* abortable(
-      (signal) => {
-        signal.addEventListener("abort", () => controller.abort(), { once: true })
-        return send(request, true, controller.signal)
-      },
-      (cause) => errorOf(cause, request.model)
-    )
-    const headers = allowedHeaders(response.headers)
-    const requestId = headers["x-request-id"] ?? null
-    const context: ReadContext = { profile, model: request.model, requestId }
-    const cut = (cause: unknown): ModelError =>
-      makeModelError({ kind: "interrupted", status: null, code: networkCode(cause), model: request.model, requestId })
-    const type = headers["content-type"] ?? ""
-    if (response.body === null || (type !== "" && !type.includes("event-stream") && !type.startsWith("text/plain"))) {
-      const text = yield* abortable(() => response.text(), cut)
-      const reply = readBody(context, text, headers)
-      return Result.isSuccess(reply)
-        ? Stream.fromIterable(partsOf(reply.success))
-        : Stream.fail(problemOf(reply.failure, request.model, requestId))
-    }
-    const reader = response.body.getReader()
-    yield* Effect.addFinalizer(() => Effect.suspend(() => awaitAborted(reader.cancel())))
-    return readEvents(reader, new StreamAssembler(context, headers), {
-      cut,
-      abort: () => controller.abort(),
-      problem: (problem) => problemOf(problem, request.model, requestId)
-    })
+  return clientOver({
+    profile,
+    requestIdHeader: "x-request-id",
+    malformed: OpenAIResponseError,
+    secrets: typeof sdk.apiKey === "string" ? [sdk.apiKey] : [],
+    raw,
+    thrownAnswer,
+    sender: Effect.succeed(send),
+    readBody,
+    assemblerOf
   })
-
-  return ModelClient.of({ generate, stream })
 }
 
 /** A ModelClient for OpenAI and every server that speaks its chat API. Bad options are a ConfigurationError. */

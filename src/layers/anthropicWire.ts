@@ -2,7 +2,6 @@
  * Anthropic's messages wire: from a request to a body, from a body or events to a validated reply. Pure; knows no SDK
  * and no socket. The history keeps OpenAI's shape; it is mapped on the way out and back.
  */
-import { createParser, type EventSourceParser } from "eventsource-parser"
 import * as Result from "effect/Result"
 import { finishReasonOf, inBandFault, type Verdict } from "../domain/classify.ts"
 import {
@@ -20,16 +19,18 @@ import type { FinishReason, ModelPart, ModelReply, ToolCall } from "../domain/Mo
 import type { WireRequest } from "../domain/ModelRequest.ts"
 import { place, type CacheMarkers, type CacheTtl } from "../domain/PromptCache.ts"
 import * as Usage from "../domain/Usage.ts"
-import type { Flaw, ReadContext } from "./openAiWire.ts"
-
-type Json = Readonly<Record<string, unknown>>
-
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
-
-const flaw = (code: string, usage: Usage.Usage | null = null): Flaw => ({ kind: "malformed_response", code, usage })
-
-const isFlaw = (value: unknown): value is Flaw =>
-  isObject(value) && "kind" in value && "code" in value && "usage" in value
+import { EventAssembler, type EventReader } from "./EventAssembler.ts"
+import {
+  empty,
+  flaw,
+  flawOfCalls,
+  isCount,
+  isFlaw,
+  isObject,
+  type Flaw,
+  type Json,
+  type ReadContext
+} from "./wireReply.ts"
 
 const parse = (text: string): Result.Result<unknown, unknown> => Result.try((): unknown => JSON.parse(text))
 
@@ -169,9 +170,6 @@ export const toBody = (request: WireRequest, cacheTtl: CacheTtl | null, stream: 
   }
 }
 
-const isCount = (value: unknown): value is number =>
-  typeof value === "number" && Number.isSafeInteger(value) && value >= 0
-
 /** Usage as reported. Anthropic counts cached and cache-write tokens beside the input; here they are parts of it. */
 export const readUsage = (raw: unknown): Usage.Usage | null | Flaw => {
   if (raw === undefined || raw === null) return null
@@ -249,13 +247,12 @@ const toReply = (
   usage: Usage.Usage | null,
   servedModel: string | null
 ): ModelReply | Flaw => {
-  const calls = blocks.filter((block) => block.type === "tool_use")
-  if (finishReason !== "length" && calls.some((call) => call.id === "" || call.name === ""))
-    return flaw("tool_call_not_whole", usage)
+  const calls = blocks.filter((block) => block.type === "tool_use").map(callOf)
+  const cut = flawOfCalls(calls, finishReason, usage)
+  if (cut !== null) return cut
   const text = joined(blocks, "text")
   const isRefusal = finishReason === "refusal"
-  if (text === "" && calls.length === 0 && finishReason === "stop")
-    return { kind: "empty_reply", code: "empty_reply", usage }
+  if (text === "" && calls.length === 0 && finishReason === "stop") return empty(usage)
   if (calls.length === 0 && finishReason === "tool_calls") return flaw("tool_calls_missing", usage)
   const thinking = blocks.filter((block) => block.type === "thinking" || block.type === "redacted_thinking")
   const reasoning = joined(blocks, "thinking")
@@ -265,7 +262,7 @@ const toReply = (
     refusal: isRefusal ? text : null,
     reasoning: reasoning === "" ? null : reasoning,
     reasoningParts: thinking.flatMap((block) => reasoningPartOf(block, context.model)),
-    toolCalls: calls.map(callOf),
+    toolCalls: calls,
     finishReason,
     usage: usage ?? Usage.unknown,
     model: context.model,
@@ -281,7 +278,7 @@ export const readBody = (
   text: string,
   headers: Readonly<Record<string, string>>
 ): Result.Result<ModelReply, Flaw | Verdict> => {
-  if (text.trim() === "") return Result.fail({ kind: "empty_reply", code: "empty_reply", usage: null })
+  if (text.trim() === "") return Result.fail(empty())
   const parsed = parse(text)
   if (Result.isFailure(parsed)) return Result.fail(flaw("not_json"))
   const body = parsed.success
@@ -306,56 +303,28 @@ const readMessage = (context: ReadContext, body: unknown): ModelReply | Flaw => 
   return toReply(context, whole, finishReason, usage, textAt(body, "model") === "" ? null : textAt(body, "model"))
 }
 
-/** Events of one stream, assembled; the same contract as the other adapter's. */
-export class EventAssembler {
+/** Events of one stream, as they come. */
+class MessageReader implements EventReader {
   private readonly context: ReadContext
   private readonly headers: Readonly<Record<string, string>>
-  private readonly parser: EventSourceParser
-  private parts: Array<ModelPart> = []
+  readonly parts: Array<ModelPart> = []
   private readonly blocks = new Map<number, Block>()
   private readonly announced = new Set<number>()
-  private finishReason: FinishReason | null = null
-  private usage: Usage.Usage | null = null
+  finishReason: FinishReason | null = null
+  usage: Usage.Usage | null = null
   private servedModel: string | null = null
-  /** What ended the stream early; null = nothing. */
-  fault: Flaw | Verdict | null = null
   /** `message_stop` was read. */
   done = false
 
   constructor(context: ReadContext, headers: Readonly<Record<string, string>>) {
     this.context = context
     this.headers = headers
-    this.parser = createParser({ onEvent: (event) => this.onEvent(event.data) })
   }
 
-  /** Parts of one network read; at least a sign of life. */
-  feed(text: string): ReadonlyArray<ModelPart> {
-    this.parts = []
-    this.parser.feed(text)
-    if (this.done && this.fault === null) this.finish()
-    return this.parts.length === 0 ? [{ _tag: "Life" }] : this.parts
-  }
-
-  /** The body has ended. */
-  end(): ReadonlyArray<ModelPart> {
-    this.parts = []
-    if (!this.done && this.fault === null) this.parser.feed("\n\n")
-    if (this.fault === null) this.finish()
-    return this.parts
-  }
-
-  private finish(): void {
-    if (this.finishReason === null) {
-      this.fault = { kind: "interrupted", code: "no_finish_reason", usage: this.usage }
-      return
-    }
-    const reply = toReply(this.context, [...this.blocks.values()], this.finishReason, this.usage, this.servedModel)
-    if (isFlaw(reply)) {
-      this.fault = reply
-      return
-    }
-    if (this.finishReason !== "length") for (const index of this.blocks.keys()) this.announce(index)
-    this.parts.push({ _tag: "End", reply })
+  reply(finishReason: FinishReason): ModelReply | Flaw {
+    const reply = toReply(this.context, [...this.blocks.values()], finishReason, this.usage, this.servedModel)
+    if (!isFlaw(reply) && finishReason !== "length") for (const index of this.blocks.keys()) this.announce(index)
+    return reply
   }
 
   private announce(index: number): void {
@@ -365,16 +334,12 @@ export class EventAssembler {
     this.parts.push({ _tag: "ToolCall", call: callOf(block) })
   }
 
-  private onEvent(data: string): void {
-    if (this.fault !== null || this.done || data.trim() === "" || data.trim() === "[DONE]") return
+  onEvent(_name: string | undefined, data: string): Flaw | Verdict | null {
+    if (data.trim() === "[DONE]") return null
     const parsed = parse(data)
     const event = Result.isSuccess(parsed) ? parsed.success : null
-    if (!isObject(event)) {
-      this.fault = flaw("event_not_json", this.usage)
-      return
-    }
-    const verdict = inBandFault(this.context.profile, { status: 200, headers: this.headers, body: event })
-    this.fault = verdict ?? this.read(event)
+    if (!isObject(event)) return flaw("event_not_json", this.usage)
+    return inBandFault(this.context.profile, { status: 200, headers: this.headers, body: event }) ?? this.read(event)
   }
 
   private read(event: Json): Flaw | null {
@@ -450,3 +415,7 @@ export class EventAssembler {
     }
   }
 }
+
+/** Assembles the events of one stream. */
+export const assemblerOf = (context: ReadContext, headers: Readonly<Record<string, string>>): EventAssembler =>
+  new EventAssembler(new MessageReader(context, headers))

@@ -2,30 +2,26 @@
  * OpenAI's chat wire: from a request to a body, from a body or chunks to a validated reply. Pure; knows no SDK and no
  * socket. A 200 is not a success until it has been read here.
  */
-import { createParser, type EventSourceParser } from "eventsource-parser"
 import * as Result from "effect/Result"
 import { finishReasonOf, inBandFault, type Verdict } from "../domain/classify.ts"
-import type { FaultKind } from "../domain/FaultKind.ts"
 import type { Message } from "../domain/Message.ts"
 import type { FinishReason, ModelPart, ModelReply, ToolCall } from "../domain/ModelReply.ts"
 import type { WireRequest } from "../domain/ModelRequest.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import type { BudgetParam } from "../domain/RecoveryPolicy.ts"
 import * as Usage from "../domain/Usage.ts"
-
-type Json = Readonly<Record<string, unknown>>
-
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
-
-/** Why an answer cannot be used. `code` says what is wrong with it; it is never a text of the provider. */
-export interface Flaw {
-  readonly kind: Extract<FaultKind, "malformed_response" | "empty_reply" | "interrupted">
-  readonly code: string
-  readonly usage: Usage.Usage | null
-}
-
-const flaw = (code: string, usage: Usage.Usage | null = null): Flaw => ({ kind: "malformed_response", code, usage })
-const empty = (usage: Usage.Usage | null = null): Flaw => ({ kind: "empty_reply", code: "empty_reply", usage })
+import { EventAssembler, type EventReader } from "./EventAssembler.ts"
+import {
+  empty,
+  flaw,
+  flawOfCalls,
+  isCount,
+  isFlaw,
+  isObject,
+  type Flaw,
+  type Json,
+  type ReadContext
+} from "./wireReply.ts"
 
 /** Wire name of the output budget for a model of this profile. */
 export const budgetParamOf = (profile: ProviderProfile, model: string): BudgetParam => {
@@ -54,18 +50,12 @@ export const toBody = (request: WireRequest, budgetParam: BudgetParam, stream: b
   }
 }
 
-const isCount = (value: unknown): value is number =>
-  typeof value === "number" && Number.isSafeInteger(value) && value >= 0
-
 /** A count that may be absent; a value that is there and is no count is a flaw. */
 const countAt = (object: Json, key: string): number | null | Flaw => {
   const value = object[key]
   if (value === undefined || value === null) return null
   return isCount(value) ? value : flaw("usage_not_a_count")
 }
-
-const isFlaw = (value: unknown): value is Flaw =>
-  isObject(value) && "kind" in value && "code" in value && "usage" in value
 
 /** Usage as reported; absent counts are unknown. null when there is no usage object. */
 export const readUsage = (raw: unknown): Usage.Usage | null | Flaw => {
@@ -136,13 +126,6 @@ const known = new Set([
 const extraOf = (message: Json): Json | undefined => {
   const extra = Object.fromEntries(Object.entries(message).filter(([key, value]) => !known.has(key) && value !== null))
   return Object.keys(extra).length === 0 ? undefined : extra
-}
-
-export interface ReadContext {
-  readonly profile: ProviderProfile
-  /** The model asked for. */
-  readonly model: string
-  readonly requestId: string | null
 }
 
 /** What a reply is made of, whether it came as one body or in chunks. */
@@ -232,17 +215,6 @@ const readCompletion = (context: ReadContext, body: unknown): ModelReply | Flaw 
   })
 }
 
-/** The parts of a reply that came whole, in the order a stream would have brought them. */
-export const partsOf = (reply: ModelReply): ReadonlyArray<ModelPart> => [
-  ...(reply.reasoning === null || reply.reasoning === ""
-    ? []
-    : [{ _tag: "Reasoning" as const, text: reply.reasoning }]),
-  ...(reply.text === null || reply.text === "" ? [] : [{ _tag: "Text" as const, text: reply.text }]),
-  ...reply.toolCalls.map((call) => ({ _tag: "ToolCall" as const, call })),
-  ...(Usage.isKnown(reply.usage) ? [{ _tag: "Usage" as const, usage: reply.usage }] : []),
-  { _tag: "End" as const, reply }
-]
-
 /** Follows JSON text as it grows and knows when the outermost value has closed. */
 class JsonScanner {
   private depth = 0
@@ -287,108 +259,66 @@ interface Slot {
   readonly scanner: JsonScanner
 }
 
-/**
- * Chunks of one stream, assembled. `feed` takes decoded text of any size (one network read) and returns its parts;
- * `end` is called when the body has ended. A fault ends the assembly.
- */
-export class StreamAssembler {
+const callOf = (slot: Slot): ToolCall => ({ id: slot.id, name: slot.name, arguments: slot.args })
+
+/** Chunks of one stream, as they come. */
+class ChunkReader implements EventReader {
   private readonly context: ReadContext
   private readonly headers: Readonly<Record<string, string>>
-  private readonly parser: EventSourceParser
-  private parts: Array<ModelPart> = []
+  readonly parts: Array<ModelPart> = []
   private text = ""
   private sawText = false
   private reasoning = ""
   private refusal = ""
   private readonly slots = new Map<number, Slot>()
-  private finishReason: FinishReason | null = null
-  private usage: Usage.Usage | null = null
+  finishReason: FinishReason | null = null
+  usage: Usage.Usage | null = null
   private servedModel: string | null = null
   private skipped = 0
   private extra: Record<string, unknown> = {}
-  private events = 0
-  /** What ended the stream early; null = nothing. */
-  fault: Flaw | Verdict | null = null
   /** `[DONE]` was read. */
   done = false
 
   constructor(context: ReadContext, headers: Readonly<Record<string, string>>) {
     this.context = context
     this.headers = headers
-    this.parser = createParser({ onEvent: (event) => this.onEvent(event.event, event.data) })
   }
 
-  /** Parts of one network read; at least a sign of life. Look at `fault` and `done` after it. */
-  feed(text: string): ReadonlyArray<ModelPart> {
-    this.parts = []
-    this.parser.feed(text)
-    if (this.done && this.fault === null) this.finish()
-    return this.parts.length === 0 ? [{ _tag: "Life" }] : this.parts
-  }
-
-  /** The body has ended. */
-  end(): ReadonlyArray<ModelPart> {
-    this.parts = []
-    // A last event without its blank line is an event all the same.
-    if (!this.done && this.fault === null) this.parser.feed("\n\n")
-    if (this.fault === null) this.finish()
-    return this.parts
-  }
-
-  private finish(): void {
-    if (this.finishReason === null) {
-      this.fault = {
-        kind: "interrupted",
-        code: this.events === 0 ? "empty_stream" : "no_finish_reason",
-        usage: this.usage
-      }
-      return
-    }
-    const calls: Array<ToolCall> = []
-    for (const slot of this.slots.values()) {
-      if (slot.id === "" || slot.name === "" || slot.scanner.overrun) {
-        // Under a length stop the call is cut; what matters then is that there was one.
-        if (this.finishReason !== "length") {
-          this.fault = flaw("tool_call_not_whole", this.usage)
-          return
-        }
-      }
-      calls.push({ id: slot.id, name: slot.name, arguments: slot.args })
-      if (!slot.announced && this.finishReason !== "length") this.announce(slot)
-    }
-    const reply = toReply(this.context, {
+  reply(finishReason: FinishReason): ModelReply | Flaw {
+    const slots = [...this.slots.values()]
+    const toolCalls = slots.map(callOf)
+    if (finishReason !== "length" && slots.some((slot) => slot.scanner.overrun))
+      return flaw("tool_call_not_whole", this.usage)
+    const cut = flawOfCalls(toolCalls, finishReason, this.usage)
+    if (cut !== null) return cut
+    if (finishReason !== "length") for (const slot of slots) if (!slot.announced) this.announce(slot)
+    return toReply(this.context, {
       text: this.sawText ? this.text : null,
       refusal: this.refusal === "" ? null : this.refusal,
       reasoning: this.reasoning === "" ? null : this.reasoning,
-      toolCalls: calls,
-      finishReason: this.finishReason,
+      toolCalls,
+      finishReason,
       usage: this.usage,
       servedModel: this.servedModel,
       warnings: this.skipped === 0 ? [] : ["One chunk of the stream was not JSON and was skipped; the rest was whole."],
       extra: Object.keys(this.extra).length === 0 ? undefined : this.extra
     })
-    if (isFlaw(reply)) this.fault = reply
-    else this.parts.push({ _tag: "End", reply })
   }
 
   private announce(slot: Slot): void {
     slot.announced = true
-    this.parts.push({ _tag: "ToolCall", call: { id: slot.id, name: slot.name, arguments: slot.args } })
+    this.parts.push({ _tag: "ToolCall", call: callOf(slot) })
   }
 
-  private onEvent(name: string | undefined, data: string): void {
-    if (this.fault !== null || this.done) return
+  onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
     if (data.trim() === "[DONE]") {
       this.done = true
-      return
+      return null
     }
-    if (data.trim() === "") return
-    this.events += 1
     const parsed = Result.try((): unknown => JSON.parse(data))
     if (Result.isFailure(parsed)) {
       this.skipped += 1
-      if (this.skipped > 1 || name === "error") this.fault = flaw("chunk_not_json", this.usage)
-      return
+      return this.skipped > 1 || name === "error" ? flaw("chunk_not_json", this.usage) : null
     }
     const chunk = parsed.success
     const isError = name === "error" && isObject(chunk) && !("error" in chunk)
@@ -397,11 +327,7 @@ export class StreamAssembler {
       headers: this.headers,
       body: isError ? { error: chunk } : chunk
     })
-    if (verdict !== null) {
-      this.fault = verdict
-      return
-    }
-    this.fault = this.onChunk(chunk)
+    return verdict ?? this.onChunk(chunk)
   }
 
   private onChunk(chunk: unknown): Flaw | null {
@@ -506,3 +432,7 @@ export class StreamAssembler {
     return slot.announced && slot.scanner.overrun ? flaw("tool_call_not_whole", this.usage) : null
   }
 }
+
+/** Assembles the chunks of one stream. */
+export const assemblerOf = (context: ReadContext, headers: Readonly<Record<string, string>>): EventAssembler =>
+  new EventAssembler(new ChunkReader(context, headers))

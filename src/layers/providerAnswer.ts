@@ -9,8 +9,9 @@ import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import type { ModelError } from "../domain/ModelError.ts"
 import type { ModelPart } from "../domain/ModelReply.ts"
 import { awaitAborted } from "./abortable.ts"
-import type { Flaw } from "./openAiWire.ts"
+import type { EventAssembler } from "./EventAssembler.ts"
 import type * as UndiciFetch from "./undiciFetch.ts"
+import type { Flaw } from "./wireReply.ts"
 
 /** The longest a timer can be: an SDK never ends a call before recovery does. */
 export const sdkTimeoutMillis = 2_147_483_647
@@ -54,17 +55,6 @@ export const networkCode = (cause: unknown): string | null => {
   return null
 }
 
-/** Chunks of one stream, assembled. A fault ends it. */
-export interface Assembler {
-  readonly fault: Flaw | Verdict | null
-  /** The wire's own end was read. */
-  readonly done: boolean
-  /** Parts of one network read; at least a sign of life. */
-  readonly feed: (text: string) => ReadonlyArray<ModelPart>
-  /** The body has ended. */
-  readonly end: () => ReadonlyArray<ModelPart>
-}
-
 export interface ReadOptions {
   readonly cut: (cause: unknown) => ModelError
   readonly abort: () => void
@@ -76,7 +66,7 @@ const isNews = (part: ModelPart): boolean => part._tag !== "Life"
 /** One pull = one network read = one array of parts. Interrupting a read aborts the call and waits for it. */
 export const readEvents = (
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  assembler: Assembler,
+  assembler: EventAssembler,
   options: ReadOptions
 ): Stream.Stream<ModelPart, ModelError> => {
   const decoder = new TextDecoder()

@@ -9,7 +9,8 @@ import { isNative, nativeFinish, nativeStopWord } from "../domain/nativeReply.ts
 import { generic } from "../domain/profiles/generic.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import { instantOf, parseRetryAfter, waitOf, type HintReading } from "../domain/RetryAfter.ts"
-import { readBody, StreamAssembler, type Flaw, type ReadContext } from "../layers/openAiWire.ts"
+import { assemblerOf, readBody } from "../layers/openAiWire.ts"
+import type { Flaw, ReadContext } from "../layers/wireReply.ts"
 
 /** One answer as recorded or pasted. */
 export interface AnswerCase {
@@ -119,7 +120,7 @@ const readStream = (profile: ProviderProfile, given: AnswerCase, sse: string): R
     }
     return last
   }
-  const assembler = new StreamAssembler({ profile, model: "unknown", requestId: null }, given.headers)
+  const assembler = assemblerOf({ profile, model: "unknown", requestId: null }, given.headers)
   const parts = [...assembler.feed(sse), ...(assembler.done || assembler.fault !== null ? [] : assembler.end())]
   if (assembler.fault !== null) return assembler.fault
   const end = parts.find((part) => part._tag === "End")

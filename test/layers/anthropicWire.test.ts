@@ -9,7 +9,7 @@ import { toMessage, type ModelPart, type ModelReply } from "../../src/domain/Mod
 import type { WireRequest } from "../../src/domain/ModelRequest.ts"
 import { anthropic } from "../../src/domain/profiles/anthropic.ts"
 import { make } from "../../src/layers/AnthropicModelClient.ts"
-import { EventAssembler, readBody, toBody } from "../../src/layers/anthropicWire.ts"
+import { assemblerOf, readBody, toBody } from "../../src/layers/anthropicWire.ts"
 import { runs } from "../support/runs.ts"
 
 const context = { profile: anthropic, model: "m", requestId: null }
@@ -186,7 +186,7 @@ const sse = (list: ReadonlyArray<unknown>): string =>
   list.map((event) => `event: x\ndata: ${JSON.stringify(event)}\n\n`).join("")
 
 const play = (pieces: ReadonlyArray<string>) => {
-  const assembler = new EventAssembler(context, {})
+  const assembler = assemblerOf(context, {})
   const parts = pieces.flatMap((piece) => assembler.feed(piece))
   if (!assembler.done) parts.push(...assembler.end())
   return { parts: parts.filter((part) => part._tag !== "Life"), fault: assembler.fault }

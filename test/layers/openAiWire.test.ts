@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import type { ModelPart, ModelReply } from "../../src/domain/ModelReply.ts"
 import { openai } from "../../src/domain/profiles/openai.ts"
 import * as Usage from "../../src/domain/Usage.ts"
-import { budgetParamOf, readBody, StreamAssembler, toBody } from "../../src/layers/openAiWire.ts"
+import { assemblerOf, budgetParamOf, readBody, toBody } from "../../src/layers/openAiWire.ts"
 import { runs } from "../support/runs.ts"
 
 const context = { profile: openai, model: "m", requestId: "r1" }
@@ -166,7 +166,7 @@ interface Read {
 
 /** Feeds bytes cut anywhere, as a network would. */
 const assemble = (bytes: Uint8Array, cuts: ReadonlyArray<number>): Read => {
-  const assembler = new StreamAssembler(context, {})
+  const assembler = assemblerOf(context, {})
   const decoder = new TextDecoder()
   const parts: Array<ModelPart> = []
   let from = 0
@@ -281,13 +281,23 @@ describe("a stream", () => {
   })
 
   it("announces a call as soon as it is whole, while the rest still streams", () => {
-    const assembler = new StreamAssembler(context, {})
+    const assembler = assemblerOf(context, {})
     assembler.feed(delta({ tool_calls: [{ index: 0, id: "a", function: { name: "f", arguments: '{"x": "}' } }] }))
     const parts = assembler.feed(delta({ tool_calls: [{ index: 0, function: { arguments: '"}' } }] }))
     assert.deepStrictEqual(
       parts.filter((part) => part._tag === "ToolCall").map((part) => part.call),
       [{ id: "a", name: "f", arguments: '{"x": "}"}' }]
     )
+  })
+
+  it("ends once, whatever the network brings behind the end", () => {
+    const assembler = assemblerOf(context, {})
+    const parts = [
+      ...assembler.feed(`${delta({ content: "a" }, "stop")}data: [DONE]\n\n`),
+      ...assembler.feed("\n"),
+      ...assembler.end()
+    ]
+    assert.strictEqual(parts.filter((part) => part._tag === "End").length, 1)
   })
 
   it("assembles interleaved calls by index, ids on the first fragment only, null arguments, no index", () => {

@@ -1,0 +1,167 @@
+/**
+ * A ModelClient over one wire: sends once through an SDK and reads the answer, whole or as a stream. The SDK's retries
+ * are off and its time-out is longer than any of ours: recovery decides. Every answer is read here, from status,
+ * allowed headers and codes at fixed places.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { classifyAnswer, type Verdict } from "../domain/classify.ts"
+import {
+  makeModelError,
+  type AnthropicResponseError,
+  type Failure,
+  type ModelError,
+  type OpenAIResponseError
+} from "../domain/ModelError.ts"
+import type { ModelPart, ModelReply } from "../domain/ModelReply.ts"
+import type { WireRequest } from "../domain/ModelRequest.ts"
+import type { ProviderProfile } from "../domain/ProviderProfile.ts"
+import { ModelClient } from "../services/ModelClient.ts"
+import { abortable, awaitAborted } from "./abortable.ts"
+import { allowedHeaders, replaceSecrets } from "./answerHeaders.ts"
+import type { EventAssembler } from "./EventAssembler.ts"
+import { networkCode, parsedOrText, readEvents, type RawBodies } from "./providerAnswer.ts"
+import { partsOf, type Flaw, type ReadContext } from "./wireReply.ts"
+
+type HeaderMap = Readonly<Record<string, string>>
+
+export type Send = (request: WireRequest, isStream: boolean, signal: AbortSignal) => Promise<Response>
+
+/** A failed answer, as an SDK throws it. */
+export interface ThrownAnswer {
+  readonly status: number
+  readonly headers: Headers | undefined
+  /** What the SDK made of the body. */
+  readonly error: unknown
+}
+
+export interface Wire {
+  readonly profile: ProviderProfile
+  /** Header with the provider's own id of a request. */
+  readonly requestIdHeader: string
+  /** The error of a 200 that is no valid reply. */
+  readonly malformed: typeof OpenAIResponseError | typeof AnthropicResponseError
+  /** Replaced wherever the provider's words are kept. */
+  readonly secrets: ReadonlyArray<string>
+  /** Bodies of failed answers, whole. */
+  readonly raw: RawBodies
+  /** null = what the SDK threw is no answer: none came. */
+  readonly thrownAnswer: (cause: unknown) => ThrownAnswer | null
+  /** An effect: what is sent may depend on the session. */
+  readonly sender: Effect.Effect<Send>
+  readonly readBody: (
+    context: ReadContext,
+    text: string,
+    headers: HeaderMap
+  ) => Result.Result<ModelReply, Flaw | Verdict>
+  readonly assemblerOf: (context: ReadContext, headers: HeaderMap) => EventAssembler
+}
+
+/** A body that is no event stream; servers that name no type or plain text may still send events. */
+const isWhole = (headers: HeaderMap): boolean => {
+  const type = headers["content-type"] ?? ""
+  return type !== "" && !type.includes("event-stream") && !type.startsWith("text/plain")
+}
+
+export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
+  const { profile, raw, secrets } = wire
+
+  const errorFrom = (failure: Failure): ModelError => makeModelError(failure, wire.malformed)
+
+  const failureOf = (verdict: Verdict, model: string): ModelError =>
+    errorFrom({
+      ...verdict,
+      model,
+      providerMessage: verdict.providerMessage === null ? null : replaceSecrets(verdict.providerMessage, secrets)
+    })
+
+  const problemOf = (problem: Flaw | Verdict, { model, requestId }: ReadContext): ModelError => {
+    if ("inBand" in problem) return failureOf(problem, model)
+    const { kind, usage } = problem
+    return kind === "interrupted"
+      ? errorFrom({ kind, status: null, code: null, model, requestId, usage })
+      : errorFrom({ kind, status: 200, code: problem.code, model, requestId, usage })
+  }
+
+  /** What the SDK throws before or instead of an answer. */
+  const errorOf = (cause: unknown, model: string): ModelError => {
+    const thrown = wire.thrownAnswer(cause)
+    if (thrown === null) return errorFrom({ kind: "connection", status: null, code: networkCode(cause), model })
+    const text = thrown.headers === undefined ? undefined : raw.get(thrown.headers)
+    const body: unknown = text === undefined ? thrown.error : parsedOrText(text)
+    const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers)
+    return failureOf(classifyAnswer(profile, { status: thrown.status, headers, body }), model)
+  }
+
+  const contextOf = (request: WireRequest, headers: HeaderMap): ReadContext => ({
+    profile,
+    model: request.model,
+    requestId: headers[wire.requestIdHeader] ?? null
+  })
+
+  const read = (context: ReadContext, text: string, headers: HeaderMap): Result.Result<ModelReply, ModelError> =>
+    Result.mapError(wire.readBody(context, text, headers), (problem) => problemOf(problem, context))
+
+  const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
+    wire.sender.pipe(
+      Effect.flatMap((send) =>
+        abortable(
+          async (signal) => {
+            const response = await send(request, false, signal)
+            return { headers: allowedHeaders(response.headers), text: await response.text() }
+          },
+          (cause) => errorOf(cause, request.model)
+        )
+      ),
+      Effect.flatMap(({ headers, text }) => Effect.fromResult(read(contextOf(request, headers), text, headers)))
+    )
+
+  const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
+    Stream.unwrap(
+      Effect.map(open(request), (source) => Stream.concat(Stream.succeed<ModelPart>({ _tag: "Life" }), source))
+    )
+
+  /** Headers have come; leaving the scope closes the connection and waits for it. */
+  const open = Effect.fnUntraced(function* (
+    request: WireRequest
+  ): Effect.fn.Return<Stream.Stream<ModelPart, ModelError>, ModelError, Scope.Scope> {
+    const send = yield* wire.sender
+    const controller = new AbortController()
+    yield* Effect.addFinalizer(() => Effect.sync(() => controller.abort()))
+    const response = yield* abortable(
+      (signal) => {
+        signal.addEventListener("abort", () => controller.abort(), { once: true })
+        return send(request, true, controller.signal)
+      },
+      (cause) => errorOf(cause, request.model)
+    )
+    const headers = allowedHeaders(response.headers)
+    const context = contextOf(request, headers)
+    const cut = (cause: unknown): ModelError =>
+      errorFrom({
+        kind: "interrupted",
+        status: null,
+        code: networkCode(cause),
+        model: request.model,
+        requestId: context.requestId
+      })
+    if (response.body === null || isWhole(headers)) {
+      const text = yield* abortable(() => response.text(), cut)
+      return Result.match(read(context, text, headers), {
+        onSuccess: (reply) => Stream.fromIterable(partsOf(reply)),
+        onFailure: (error) => Stream.fail(error)
+      })
+    }
+    const reader = response.body.getReader()
+    yield* Effect.addFinalizer(() => Effect.suspend(() => awaitAborted(reader.cancel())))
+    return readEvents(reader, wire.assemblerOf(context, headers), {
+      cut,
+      abort: () => controller.abort(),
+      problem: (problem) => problemOf(problem, context)
+    })
+  })
+
+  return ModelClient.of({ generate, stream })
+}
