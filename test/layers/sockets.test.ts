@@ -4,70 +4,13 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
-import type { AddressInfo, Socket } from "node:net"
 import OpenAI from "openai"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../src/domain/RecoveryPolicy.ts"
 import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
 import * as OpenAiModelClient from "../../src/layers/OpenAiModelClient.ts"
 import * as RecoveryLive from "../../src/layers/RecoveryLive.ts"
 import { Recovery } from "../../src/services/Recovery.ts"
-
-type Answer = (request: IncomingMessage, response: ServerResponse, body: Record<string, unknown>) => void
-
-interface Provider {
-  readonly baseUrl: string
-  /** Bodies that arrived. */
-  readonly bodies: Array<Record<string, unknown>>
-  /** Requests whose answer is not over and whose client has not gone. */
-  readonly open: () => number
-  readonly closed: () => number
-}
-
-const provider = (answer: Answer) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const bodies: Array<Record<string, unknown>> = []
-      const sockets = new Set<Socket>()
-      let open = 0
-      let closed = 0
-      const server = createServer((request, response) => {
-        open += 1
-        response.once("close", () => {
-          open -= 1
-          closed += 1
-        })
-        const parts: Array<Buffer> = []
-        request.on("data", (part: Buffer) => parts.push(part))
-        request.on("end", () => {
-          const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>
-          bodies.push(body)
-          answer(request, response, body)
-        })
-      })
-      server.on("connection", (socket) => sockets.add(socket))
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-      const { port } = server.address() as AddressInfo
-      return {
-        server,
-        sockets,
-        provider: {
-          baseUrl: `http://127.0.0.1:${port}/v1`,
-          bodies,
-          open: () => open,
-          closed: () => closed
-        } satisfies Provider
-      }
-    }),
-    ({ server, sockets }) =>
-      Effect.promise(
-        () =>
-          new Promise<void>((resolve) => {
-            for (const socket of sockets) socket.destroy()
-            server.close(() => resolve())
-          })
-      )
-  ).pipe(Effect.map((made) => made.provider))
+import { json, provider, timers, until, type Answer, type Provider } from "../support/loopback.ts"
 
 const layerOf = (
   server: Provider,
@@ -79,10 +22,6 @@ const layerOf = (
     Layer.provide(OpenAiModelClient.layer({ apiKey: "sk-test-12345678", baseUrl: server.baseUrl, ...client }))
   )
 
-const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void => {
-  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body))
-}
-
 const fine = { choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "fine" } }] }
 
 const messages = [
@@ -92,15 +31,6 @@ const messages = [
 ]
 
 const complete = Effect.flatMap(Recovery, (recovery) => recovery.complete({ messages }))
-
-/** Waits, in real time and bounded, until a condition holds. */
-const until = (condition: () => boolean) =>
-  Effect.gen(function* () {
-    for (let turn = 0; turn < 500 && !condition(); turn += 1) yield* Effect.sleep(10)
-    assert.isTrue(condition())
-  })
-
-const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length
 
 describe("on real sockets", () => {
   const hang: Answer = () => undefined
