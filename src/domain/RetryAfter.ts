@@ -1,6 +1,7 @@
 /**
- * Wait hints: what a server says about when to come back, read totally and without surprises. No `Date.parse` (takes
- * wrong weekdays and local times), no `parseFloat` (takes "20ms" and "12abc").
+ * Wait hints: what a server says about when to come back, read totally and without surprises. `Date.parse` takes wrong
+ * weekdays, local times and days that do not exist: what it makes of a text must write the same text again. No
+ * `parseFloat` (takes "20ms" and "12abc").
  */
 import * as Schema from "effect/Schema"
 
@@ -23,7 +24,11 @@ export type HintValue =
 
 const invalid: HintValue = { _tag: "Invalid" }
 const delay = (millis: number): HintValue => (Number.isFinite(millis) ? { _tag: "Delay", millis } : invalid)
-const at = (epochMillis: number | null): HintValue => (epochMillis === null ? invalid : { _tag: "At", epochMillis })
+
+/** The last instant a calendar knows. */
+const lastEpochMillis = 8.64e15
+const at = (epochMillis: number | null): HintValue =>
+  epochMillis === null || epochMillis > lastEpochMillis ? invalid : { _tag: "At", epochMillis }
 
 /** Trims the optional white space of HTTP: blanks and tabs, nothing else. */
 const trim = (value: string): string => value.replace(/^[ \t]+|[ \t]+$/g, "")
@@ -33,60 +38,43 @@ const decimal = /^\d+(\.\d+)?$/
 /** Non-negative decimal digits, or null. */
 const numberOf = (value: string): number | null => (decimal.test(value) ? Number(value) : null)
 
-const weekdays = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
-const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+/** All years have four digits. */
+const imfLength = "Sun, 06 Nov 1994 08:49:37 GMT".length
 
-/** Epoch milliseconds of a real calendar date and time in UTC; null when the date does not exist. */
-const utc = (year: number, month: number, day: number, hour: number, minute: number, second: number): number | null => {
-  if (month < 0 || hour > 23 || minute > 59 || second > 59) return null
-  const millis = Date.UTC(year, month, day, hour, minute, second)
-  const date = new Date(millis)
-  return date.getUTCMonth() === month && date.getUTCDate() === day ? millis : null
+/**
+ * Epoch milliseconds of a text that is just what a calendar writes for its instant: no 30 February, no weekday of
+ * another day, no hour 24, no local time.
+ */
+const imfDate = (value: string): number | null => {
+  const date = new Date(value)
+  return value.length === imfLength && date.toUTCString() === value ? date.getTime() : null
 }
 
-const isWeekday = (epochMillis: number | null, name: string): boolean =>
-  epochMillis !== null && weekdays[new Date(epochMillis).getUTCDay()]?.startsWith(name) === true
-
-const imfDate = /^([A-Z][a-z]{2}), (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT$/
-const rfc850Date = /^([A-Z][a-z]{5,8}), (\d{2})-([A-Z][a-z]{2})-(\d{2}) (\d{2}):(\d{2}):(\d{2}) GMT$/
+const weekdays = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
+const rfc850Start = /^\w+, (..)-(...)-(..) /
 
 /** An HTTP date in one of its two GMT forms, with a real date and its own weekday; null otherwise. */
 export const httpDate = (value: string): number | null => {
-  const imf = imfDate.exec(value)
-  if (imf !== null) {
-    const [, weekday = "", day, month = "", year, hour, minute, second] = imf
-    const millis = utc(Number(year), months.indexOf(month), Number(day), Number(hour), Number(minute), Number(second))
-    return isWeekday(millis, weekday) ? millis : null
-  }
-  const old = rfc850Date.exec(value)
-  if (old === null) return null
-  const [, weekday = "", day, month = "", year, hour, minute, second] = old
+  const weekday = weekdays.find((name) => value.startsWith(`${name}, `))
+  if (weekday === undefined) return imfDate(value)
   // Two digits of a year: the weekday tells the century.
-  for (const century of [2000, 1900]) {
-    const millis = utc(
-      century + Number(year),
-      months.indexOf(month),
-      Number(day),
-      Number(hour),
-      Number(minute),
-      Number(second)
-    )
-    if (weekdays.includes(weekday) && isWeekday(millis, weekday)) return millis
-  }
-  return null
+  const inCentury = (century: string): number | null =>
+    imfDate(value.replace(rfc850Start, `${weekday.slice(0, 3)}, $1 $2 ${century}$3 `))
+  return inCentury("20") ?? inCentury("19")
 }
 
-const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(\.\d+)?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/
+const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i
 
 /** An RFC 3339 instant with its zone; null otherwise. */
 export const instantOf = (value: string): number | null => {
-  const found = rfc3339.exec(value)
-  if (found === null) return null
-  const [, year, month, day, hour, minute, second, fraction, sign, zoneHour, zoneMinute] = found
-  const millis = utc(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second))
-  if (millis === null) return null
-  const offset = sign === undefined ? 0 : (Number(zoneHour) * 60 + Number(zoneMinute)) * 60_000
-  return millis + Number(`0${fraction ?? ""}`) * 1000 - (sign === "-" ? -offset : offset)
+  if (!rfc3339.test(value)) return null
+  const text = value.toUpperCase()
+  const clock = text.slice(0, 19)
+  // A calendar writes the same date and time only when they exist.
+  if (new Date(`${clock}Z`).toJSON() !== `${clock}.000Z`) return null
+  const zone = text.slice(19).replace(/^[.\d]+/, "")
+  const fraction = text.slice(19, -zone.length)
+  return Date.parse(`${clock}${zone}`) + Number(`0${fraction}`) * 1000
 }
 
 /** The standard header: non-negative decimal seconds, or an HTTP date. Everything else is invalid. */
@@ -99,18 +87,14 @@ export const parseRetryAfter = (raw: string): HintValue => {
 const duration =
   /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?$/
 
+/** Milliseconds of the units, in the order of the expression's groups. */
+const unitMillis = [86_400_000, 3_600_000, 60_000, 1000, 1]
+
 /** A span with units, such as 6m0s, 2m59.56s, 12ms or 1h2m3s; null otherwise. */
 const spanOf = (value: string): number | null => {
   const found = duration.exec(value)
   if (value === "" || found === null) return null
-  const [days, hours, minutes, seconds, millis] = found.slice(1).map((part) => (part === undefined ? 0 : Number(part)))
-  return (
-    (days ?? 0) * 86_400_000 +
-    (hours ?? 0) * 3_600_000 +
-    (minutes ?? 0) * 60_000 +
-    (seconds ?? 0) * 1000 +
-    (millis ?? 0)
-  )
+  return unitMillis.reduce((sum, millis, unit) => sum + Number(found[unit + 1] ?? 0) * millis, 0)
 }
 
 /** From here on a bare number is an instant: 1e9 s is 2001, 1e12 ms the same. */
