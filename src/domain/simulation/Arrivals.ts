@@ -1,5 +1,6 @@
 /** When the logical requests of a run arrive and how long each keeps a provider busy. */
 import { serviceMillis, type LoadTrace } from "./LoadTrace.ts"
+import { numberAt } from "../numberAt.ts"
 import { makeRandom } from "./Random.ts"
 
 export interface Arrivals {
@@ -58,7 +59,7 @@ export const makeArrivals = (options: ArrivalOptions): Arrivals => {
       const shift = random() * span
       for (let row = 0; row < rows; row++) {
         if (share < 1 && random() > share) continue
-        const dithered = (trace.atMillis[row] ?? 0) + random() * trace.quantumMillis - shift
+        const dithered = numberAt(trace.atMillis, row) + random() * trace.quantumMillis - shift
         const first = ((dithered % span) + span) % span
         for (let at = first; at < to; at += span) if (at >= from) push(at, row)
       }
@@ -74,10 +75,10 @@ export const makeArrivals = (options: ArrivalOptions): Arrivals => {
   const atMillis = new Float64Array(sorted.length)
   const service = new Float64Array(sorted.length)
   for (let i = 0; i < sorted.length; i++) {
-    const key = sorted[i] ?? 0
+    const key = numberAt(sorted, i)
     const row = key % rowsPerKey
     atMillis[i] = Math.floor(key / rowsPerKey) / stepsPerMilli
-    service[i] = serviceMillis(trace.inputTokens[row] ?? 0, trace.outputTokens[row] ?? 0)
+    service[i] = serviceMillis(numberAt(trace.inputTokens, row), numberAt(trace.outputTokens, row))
   }
   return { count: sorted.length, atMillis, serviceMillis: service }
 }

@@ -1,9 +1,12 @@
-/** A binary heap of events in order of time: plain numbers in typed arrays, nothing allocated per event. */
+/** Bytes of one event: its instant, its kind, its subject. */
+const stride = 16
+const kindAt = 8
+const subjectAt = 12
+
+/** A binary heap of events in order of time: plain numbers in one buffer, nothing allocated per event. */
 export class EventQueue {
   size = 0
-  private at = new Float64Array(1 << 12)
-  private kinds = new Uint8Array(1 << 12)
-  private subjects = new Int32Array(1 << 12)
+  private view = new DataView(new ArrayBuffer(stride << 12))
   /** The event that `pop` took out last. */
   atMillis = 0
   kind = 0
@@ -14,33 +17,29 @@ export class EventQueue {
   }
 
   private read(place: number): number {
-    return this.at[place] ?? Infinity
+    return this.view.getFloat64(place * stride)
   }
 
   private put(place: number, at: number, kind: number, subject: number): void {
-    this.at[place] = at
-    this.kinds[place] = kind
-    this.subjects[place] = subject
+    this.view.setFloat64(place * stride, at)
+    this.view.setInt32(place * stride + kindAt, kind)
+    this.view.setInt32(place * stride + subjectAt, subject)
   }
 
   private copy(from: number, to: number): void {
-    this.put(to, this.read(from), this.kinds[from] ?? 0, this.subjects[from] ?? 0)
+    const { view } = this
+    const kind = view.getInt32(from * stride + kindAt)
+    this.put(to, this.read(from), kind, view.getInt32(from * stride + subjectAt))
   }
 
   private grow(): void {
-    const at = new Float64Array(this.at.length * 2)
-    const kinds = new Uint8Array(this.at.length * 2)
-    const subjects = new Int32Array(this.at.length * 2)
-    at.set(this.at)
-    kinds.set(this.kinds)
-    subjects.set(this.subjects)
-    this.at = at
-    this.kinds = kinds
-    this.subjects = subjects
+    const wider = new Uint8Array(this.view.byteLength * 2)
+    wider.set(new Uint8Array(this.view.buffer))
+    this.view = new DataView(wider.buffer)
   }
 
   push(at: number, kind: number, subject: number): void {
-    if (this.size === this.at.length) this.grow()
+    if (this.size * stride === this.view.byteLength) this.grow()
     let place = this.size++
     while (place > 0) {
       const parent = (place - 1) >> 1
@@ -54,8 +53,8 @@ export class EventQueue {
   /** Takes the earliest event out, into `atMillis`, `kind` and `subject`. The queue must not be empty. */
   pop(): void {
     this.atMillis = this.read(0)
-    this.kind = this.kinds[0] ?? 0
-    this.subject = this.subjects[0] ?? 0
+    this.kind = this.view.getInt32(kindAt)
+    this.subject = this.view.getInt32(subjectAt)
     const last = --this.size
     if (last === 0) return
     const at = this.read(last)
@@ -68,6 +67,6 @@ export class EventQueue {
       this.copy(child, place)
       place = child
     }
-    this.put(place, at, this.kinds[last] ?? 0, this.subjects[last] ?? 0)
+    this.copy(last, place)
   }
 }

@@ -69,7 +69,7 @@ const topOf = (series: Series): number => series.top ?? Math.max(1, ...series.va
 
 const spark = (series: Series): string =>
   series.values
-    .map((value) => blocks[Math.round(Math.min(1, value / topOf(series)) * (blocks.length - 1))] ?? " ")
+    .map((value) => blocks.charAt(Math.round(Math.min(1, value / topOf(series)) * (blocks.length - 1))))
     .join("")
 
 const short = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toFixed(1))
@@ -104,6 +104,8 @@ const panelHeight = 110
 const panelGap = 44
 const left = 60
 const colours = ["#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#0891b2", "#65a30d", "#db2777", "#64748b"]
+/** Lines beyond the list share one colour. */
+const colourOf = (place: number): string => colours[place] ?? "#000000"
 
 /** A run with its name, for charts that compare. */
 export interface NamedTimeline {
@@ -124,14 +126,14 @@ const panel = (
     left + ((second - span.fromSecond) / (span.toSecond - span.fromSecond)) * panelWidth
   const from = x(scenario.eventFrom / 1000)
   const eventWidth = x(scenario.eventTo / 1000) - from
-  const paths = lines.map((line, colour) => {
+  const paths = lines.map((line, place) => {
     const points = line.values
       .map((value, i) => {
         const px = left + (i / Math.max(1, line.values.length - 1)) * panelWidth
         return `${px.toFixed(1)},${(y + panelHeight - Math.min(1, value / top) * panelHeight).toFixed(1)}`
       })
       .join(" ")
-    return `<polyline points="${points}" fill="none" stroke="${colours[colour % colours.length] ?? "#000"}" stroke-width="1.5"/>`
+    return `<polyline points="${points}" fill="none" stroke="${colourOf(place)}" stroke-width="1.5"/>`
   })
   return [
     `<rect x="${from.toFixed(1)}" y="${y}" width="${eventWidth.toFixed(1)}" height="${panelHeight}" fill="#fee2e2"/>`,
@@ -150,20 +152,23 @@ export const svgOf = (runs: ReadonlyArray<NamedTimeline>, scenario: Scenario): s
   const span = spanOf(scenario)
   const steps = 180
   const all = runs.map((run) => seriesOf(run.timeline, span, steps))
-  const panels = (all[0] ?? []).map((first, index) =>
-    panel(
-      index,
-      `${first.title} (${first.unit})`,
-      all.flatMap((series) => series.slice(index, index + 1)),
-      scenario,
-      span
+  const panels = all
+    .slice(0, 1)
+    .flat()
+    .map((first, index) =>
+      panel(
+        index,
+        `${first.title} (${first.unit})`,
+        all.flatMap((series) => series.slice(index, index + 1)),
+        scenario,
+        span
+      )
     )
-  )
   const legendY = 30 + panels.length * (panelHeight + panelGap)
   const legend = runs.map((run, i) => {
     const x = left + (i % 6) * 120
     const y = legendY + Math.floor(i / 6) * 18
-    return `<rect x="${x}" y="${y - 9}" width="12" height="4" fill="${colours[i % colours.length] ?? "#000"}"/><text x="${x + 18}" y="${y - 3}">${escape(run.name)}</text>`
+    return `<rect x="${x}" y="${y - 9}" width="12" height="4" fill="${colourOf(i)}"/><text x="${x + 18}" y="${y - 3}">${escape(run.name)}</text>`
   })
   const height = legendY + Math.ceil(runs.length / 6) * 18 + 10
   return [

@@ -1,4 +1,5 @@
 /** What a run is judged by. Times in the results are seconds; shares and success are 0..1. */
+import { numberAt } from "../numberAt.ts"
 import type { Scenario } from "./Scenario.ts"
 
 /** Counts per second of a run. */
@@ -65,12 +66,13 @@ const quietShare = 0.02
 
 const sum = (counts: Int32Array, from: number, length: number): number => {
   let total = 0
-  for (let i = from; i < from + length; i++) total += counts[i] ?? 0
+  for (let i = from; i < from + length; i++) total += numberAt(counts, i)
   return total
 }
 
+/** NaN when nothing is there. */
 const percentile = (sorted: Float64Array, share: number): number =>
-  sorted.length === 0 ? NaN : (sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN)
+  numberAt(sorted, Math.min(sorted.length - 1, Math.floor(share * sorted.length)))
 
 const share = (part: number, whole: number): number => (whole === 0 ? 0 : part / whole)
 
@@ -100,23 +102,23 @@ export const measure = (
   let completion = 0
   const latencies: Array<number> = []
   for (let i = 0; i < endings.count; i++) {
-    const arrived = endings.arrivedAt[i] ?? 0
+    const arrived = numberAt(endings.arrivedAt, i)
     const succeeded = endings.succeeded[i] === 1
-    const isFallback = (endings.route[i] ?? 0) > 0
+    const isFallback = numberAt(endings.route, i) > 0
     if (succeeded && arrived >= eventTo + minute && arrived < eventTo + 3 * minute) {
       after++
       if (isFallback) afterOnFallback++
     }
     if (arrived < eventFrom || arrived >= eventTo + minute) continue
     judged++
-    attempts += endings.attempts[i] ?? 0
+    attempts += numberAt(endings.attempts, i)
     const isForeground = endings.background[i] === 0
     if (isForeground) foreground++
     if (!succeeded) continue
     good++
     if (isForeground) goodForeground++
     if (isFallback) onFallback++
-    const took = (endings.endedAt[i] ?? 0) - arrived
+    const took = numberAt(endings.endedAt, i) - arrived
     completion += took
     latencies.push(took / 1000)
   }
@@ -128,7 +130,7 @@ export const measure = (
   for (let at = fromSecond; at + 5 < timeline.sent.length; at++) peak = Math.max(peak, sum(timeline.sent, at, 5) / 5)
   const endSecond = eventTo / 1000
   let herd = 0
-  for (let at = Math.ceil(endSecond); at < endSecond + 60; at++) herd = Math.max(herd, timeline.sent[at] ?? 0)
+  for (let at = Math.ceil(endSecond); at < endSecond + 60; at++) herd = Math.max(herd, numberAt(timeline.sent, at))
   return {
     judged,
     success: share(good, judged),

@@ -107,21 +107,23 @@ const withForeground = (rows: ReadonlyArray<FleetRow>): typeof columns =>
       ]
     : columns
 
+const linesOf = (shown: typeof columns, rows: ReadonlyArray<FleetRow>): ReadonlyArray<ReadonlyArray<string>> => [
+  shown.map(([title]) => title),
+  ...rows.map((row) => shown.map(([, cell]) => cell(row)))
+]
+
 /** Cells of a table, the title row first. */
-export const cellsOf = (rows: ReadonlyArray<FleetRow>): ReadonlyArray<ReadonlyArray<string>> => {
-  const shown = withForeground(rows)
-  return [shown.map(([title]) => title), ...rows.map((row) => shown.map(([, cell]) => cell(row)))]
-}
+export const cellsOf = (rows: ReadonlyArray<FleetRow>): ReadonlyArray<ReadonlyArray<string>> =>
+  linesOf(withForeground(rows), rows)
 
 /** A table for a terminal: the first column to the left, numbers to the right. */
 export const tableOf = (rows: ReadonlyArray<FleetRow>): string => {
-  const cells = cellsOf(rows)
-  const widths = (cells[0] ?? []).map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)))
-  return cells
-    .map((row) =>
-      row
-        .map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
-        .join("  ")
-    )
+  const shown = withForeground(rows).map(([title, cell], column) => {
+    const width = Math.max(title.length, ...rows.map((row) => cell(row).length))
+    const pad = (text: string): string => (column === 0 ? text.padEnd(width) : text.padStart(width))
+    return [pad(title), (row: FleetRow) => pad(cell(row))] as const
+  })
+  return linesOf(shown, rows)
+    .map((cells) => cells.join("  "))
     .join("\n")
 }

@@ -6,6 +6,7 @@ import type { Arrivals } from "./Arrivals.ts"
 import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
 import { EventQueue } from "./EventQueue.ts"
 import { limitMillis, makeTimeline, measure, type Endings, type FleetMetrics, type Timeline } from "./FleetMetrics.ts"
+import { numberAt } from "../numberAt.ts"
 import { makeRandom, type Random } from "./Random.ts"
 import type { Scenario } from "./Scenario.ts"
 
@@ -82,13 +83,13 @@ export const makeRun = (options: FleetOptions): FleetRun => {
   const second = (now: number): number => Math.min(seconds - 1, Math.floor(now / 1000))
   const add = (counts: Int32Array, now: number): void => {
     const at = second(now)
-    counts[at] = (counts[at] ?? 0) + 1
+    counts[at] = numberAt(counts, at) + 1
   }
   const occupy = (route: number, change: number): void => {
-    inFlight[route] = (inFlight[route] ?? 0) + change
+    inFlight[route] = numberAt(inFlight, route) + change
   }
   const rejectionLoad = (route: number, now: number): number =>
-    (rejectionRate[route] ?? 0) * Math.exp(-(now - (rejectedAt[route] ?? 0)) / rejectionWindow)
+    numberAt(rejectionRate, route) * Math.exp(-(now - numberAt(rejectedAt, route)) / rejectionWindow)
 
   const finish = (request: number, succeeded: boolean, now: number): void => {
     endings.endedAt[request] = now
@@ -119,7 +120,7 @@ export const makeRun = (options: FleetOptions): FleetRun => {
   const hasSlot = (route: number, now: number): boolean => {
     const slots = world.slots(route, now)
     const lost = (rejectionLoad(route, now) * scenario.rejectCost * options.meanServiceMillis) / 1000
-    return (inFlight[route] ?? 0) + 1 <= Math.max(capacityFloor * slots, slots - lost)
+    return numberAt(inFlight, route) + 1 <= Math.max(capacityFloor * slots, slots - lost)
   }
 
   const reject = (request: number, route: number, kind: number, now: number): void => {
@@ -130,11 +131,7 @@ export const makeRun = (options: FleetOptions): FleetRun => {
   }
 
   const ask = (request: number, now: number): void => {
-    const limitAt = (arrivals.atMillis[request] ?? 0) + limitMillis
-    if (now >= limitAt) {
-      behaviour.ended(request, false, now)
-      return finish(request, false, now)
-    }
+    const limitAt = numberAt(arrivals.atMillis, request) + limitMillis
     const answer = behaviour.ask(request, now)
     if (answer === giveUp) return finish(request, false, now)
     if (answer !== send) {
@@ -146,7 +143,7 @@ export const makeRun = (options: FleetOptions): FleetRun => {
   }
 
   const attempt = (request: number, route: number, now: number, limitAt: number): void => {
-    endings.attempts[request] = (endings.attempts[request] ?? 0) + 1
+    endings.attempts[request] = numberAt(endings.attempts, request) + 1
     endings.route[request] = route
     add(timeline.sent, now)
     const wait = route === 0 ? limit(now) : null
@@ -155,7 +152,7 @@ export const makeRun = (options: FleetOptions): FleetRun => {
     if (!hasSlot(route, now)) return reject(request, route, Rejected529, now)
     occupy(route, 1)
     behaviour.accepted(request, now)
-    const endsAt = now + (arrivals.serviceMillis[request] ?? 0)
+    const endsAt = now + numberAt(arrivals.serviceMillis, request)
     const cutAt = Math.min(limitAt, behaviour.endOf(request))
     const killedAt = route === 0 && world.outageFrom !== null && world.outageFrom > now ? world.outageFrom : Infinity
     if (killedAt < endsAt && killedAt < cutAt) queue.push(killedAt, Killed, request)
@@ -166,20 +163,20 @@ export const makeRun = (options: FleetOptions): FleetRun => {
   const fail = (request: number, status: RejectionStatus, hintMillis: number, now: number): void => {
     const wait = behaviour.failed(request, status, hintMillis, now)
     if (wait === giveUp) return finish(request, false, now)
-    if (now + wait < (arrivals.atMillis[request] ?? 0) + limitMillis) return queue.push(now + wait, Asks, request)
+    if (now + wait < numberAt(arrivals.atMillis, request) + limitMillis) return queue.push(now + wait, Asks, request)
     behaviour.ended(request, false, now)
     finish(request, false, now)
   }
 
   const handle = (kind: number, request: number, now: number): void => {
-    const route = endings.route[request] ?? 0
+    const route = numberAt(endings.route, request)
     switch (kind) {
       case Asks:
         return ask(request, now)
       case Rejected529:
         return fail(request, 529, -1, now)
       case Rejected429:
-        return fail(request, 429, hints[request] ?? -1, now)
+        return fail(request, 429, numberAt(hints, request), now)
       case Completes:
         occupy(route, -1)
         behaviour.ended(request, true, now)
@@ -204,7 +201,7 @@ export const makeRun = (options: FleetOptions): FleetRun => {
   return {
     advance: (events) => {
       for (let i = 0; i < events; i++) {
-        const nextArrival = arrived < count ? (arrivals.atMillis[arrived] ?? Infinity) : Infinity
+        const nextArrival = arrived < count ? numberAt(arrivals.atMillis, arrived) : Infinity
         const nextEvent = queue.nextAt
         if (nextArrival === Infinity && nextEvent === Infinity) return true
         sample(Math.min(nextArrival, nextEvent))

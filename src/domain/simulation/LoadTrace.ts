@@ -4,6 +4,7 @@
  */
 import * as Result from "effect/Result"
 import { ConfigurationError } from "../ConfigurationError.ts"
+import { numberAt } from "../numberAt.ts"
 import { makeRandom, normal, normalShare } from "./Random.ts"
 
 export interface LoadTrace {
@@ -26,19 +27,24 @@ export const serviceMillis = (inputTokens: number, outputTokens: number): number
   (secondsBeforeFirstToken + inputTokens / prefillPerSecond + outputTokens / decodePerSecond) * 1000
 
 export const meanServiceMillis = (trace: LoadTrace): number =>
-  trace.inputTokens.reduce((sum, input, i) => sum + serviceMillis(input, trace.outputTokens[i] ?? 0), 0) /
+  trace.inputTokens.reduce((sum, input, i) => sum + serviceMillis(input, numberAt(trace.outputTokens, i)), 0) /
   trace.inputTokens.length
 
-type Quantiles = ReadonlyArray<readonly [share: number, value: number]>
+type Quantile = readonly [share: number, value: number]
+/** Shares rise from 0 to 1. */
+type Quantiles = readonly [Quantile, Quantile, ...ReadonlyArray<Quantile>]
 
 /** Value at a share, on straight lines between the table's points. */
 const quantile = (table: Quantiles, share: number): number => {
-  const above = table.findIndex(([at]) => at >= share)
-  const [toShare, toValue] = table[above] ?? [1, 0]
-  const [fromShare, fromValue] = table[above - 1] ?? [toShare, toValue]
-  return toShare === fromShare
-    ? toValue
-    : fromValue + ((toValue - fromValue) * (share - fromShare)) / (toShare - fromShare)
+  let [from, to] = table
+  for (const point of table.slice(2)) {
+    if (to[0] >= share) break
+    from = to
+    to = point
+  }
+  const [fromShare, fromValue] = from
+  const [toShare, toValue] = to
+  return fromValue + ((toValue - fromValue) * (share - fromShare)) / (toShare - fromShare)
 }
 
 /**
@@ -197,7 +203,7 @@ export const builtIn = (): LoadTrace => {
   }
 }
 
-const columns = ["t_ms", "in_tokens", "out_tokens"]
+const columns = ["t_ms", "in_tokens", "out_tokens"] as const
 /** Most rows a trace may have (a row's number and its time share one float). */
 export const maxRows = 1 << 20
 
@@ -208,7 +214,7 @@ const bad = (reason: string): Result.Result<LoadTrace, ConfigurationError> =>
 const resolutionOf = (sorted: Float64Array): number => {
   let smallest = Infinity
   for (let i = 1; i < sorted.length; i++) {
-    const gap = (sorted[i] ?? 0) - (sorted[i - 1] ?? 0)
+    const gap = numberAt(sorted, i) - numberAt(sorted, i - 1)
     if (gap > 0 && gap < smallest) smallest = gap
   }
   return Number.isFinite(smallest) ? smallest : 1
@@ -218,32 +224,29 @@ const resolutionOf = (sorted: Float64Array): number => {
 export const fromCsv = (text: string): Result.Result<LoadTrace, ConfigurationError> => {
   const [header = "", ...lines] = text.split(/\r?\n/).filter((line) => line.trim() !== "")
   const names = header.split(",").map((name) => name.trim())
-  const places = columns.map((name) => names.indexOf(name))
-  const missing = columns.find((_, i) => places[i] === -1)
+  const missing = columns.find((name) => !names.includes(name))
   if (missing !== undefined) return bad(`has no column ${missing}`)
   if (lines.length < 2) return bad("needs at least two rows")
   if (lines.length > maxRows) return bad(`has more than ${maxRows} rows`)
-  const rows: Array<ReadonlyArray<number>> = []
+  const placeOf = (name: (typeof columns)[number]): number => names.indexOf(name)
+  const [atPlace, inputPlace, outputPlace] = [placeOf("t_ms"), placeOf("in_tokens"), placeOf("out_tokens")]
+  const rows: Array<readonly [atMillis: number, inputTokens: number, outputTokens: number]> = []
   for (const [i, line] of lines.entries()) {
-    const cells = line.split(",")
-    const row = places.map((place) => {
-      const cell = (cells[place] ?? "").trim()
-      return cell === "" ? NaN : Number(cell)
-    })
+    const cells = Float64Array.from(line.split(","), (cell) => (cell.trim() === "" ? NaN : Number(cell)))
+    const row = [numberAt(cells, atPlace), numberAt(cells, inputPlace), numberAt(cells, outputPlace)] as const
     if (!row.every((value) => Number.isFinite(value) && value >= 0)) return bad(`has no numbers >= 0 in row ${i + 2}`)
     rows.push(row)
   }
-  rows.sort((left, right) => (left[0] ?? 0) - (right[0] ?? 0))
-  const column = (place: number): Float64Array => Float64Array.from(rows, (row) => row[place] ?? 0)
-  const raw = column(0)
-  const first = raw[0] ?? 0
+  rows.sort(([left], [right]) => left - right)
+  const raw = Float64Array.from(rows, ([at]) => at)
+  const first = numberAt(raw, 0)
   const atMillis = raw.map((at) => at - first)
-  const last = atMillis[atMillis.length - 1] ?? 0
+  const last = numberAt(atMillis, atMillis.length - 1)
   const quantumMillis = resolutionOf(atMillis)
   return Result.succeed({
     atMillis,
-    inputTokens: column(1),
-    outputTokens: column(2),
+    inputTokens: Float64Array.from(rows, ([, input]) => input),
+    outputTokens: Float64Array.from(rows, ([, , output]) => output),
     spanMillis: last + quantumMillis,
     quantumMillis
   })

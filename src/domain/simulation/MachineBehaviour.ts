@@ -19,6 +19,7 @@ import {
 } from "../RouteHealth.ts"
 import type { Tick } from "../Tick.ts"
 import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
+import { numberAt } from "../numberAt.ts"
 import type { Random } from "./Random.ts"
 
 /** One logical request under way. */
@@ -49,7 +50,7 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
   const calls = new Array<Call | undefined>(options.requests)
   const width = policy.routes.length
   const healths = new Array<RouteHealth | undefined>(options.processes * width)
-  const open = policy.routes.map(() => 0)
+  const open = new Int32Array(width)
 
   const tickAt = (now: number, backoffMillis: number | null): Tick => ({
     now,
@@ -77,7 +78,7 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     if (before === after) return
     healths[process * width + route] = after
     if (before.breaker !== after.breaker)
-      open[route] = (open[route] ?? 0) + Number(after.breaker === "open") - Number(before.breaker === "open")
+      open[route] = numberAt(open, route) + Number(after.breaker === "open") - Number(before.breaker === "open")
   }
 
   const knock = (config: RouteHealthConfig, call: Call, route: number, tick: Tick, asker: Asker): Admission => {
@@ -163,7 +164,7 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
       }
       return drop(request)
     },
-    routeOf: (request) => calls[request]?.state.route ?? 0,
+    routeOf: (request) => callOf(request).state.route,
     accepted: (request, now) => {
       const call = callOf(request)
       tell(call, call.state.route, { _tag: "Completed", outputTokens: null }, tickAt(now, null))
@@ -190,11 +191,8 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
       tell(call, call.state.route, outcome, tickAt(now, null))
       drop(request)
     },
-    endOf: (request) => {
-      const call = calls[request]
-      return call === undefined ? Infinity : (RecoveryState.endOf(call.state) ?? Infinity)
-    },
-    openBreakers: (route) => open[route] ?? 0
+    endOf: (request) => RecoveryState.endOf(callOf(request).state) ?? Infinity,
+    openBreakers: (route) => numberAt(open, route)
   }
 }
 

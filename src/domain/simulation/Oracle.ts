@@ -6,6 +6,7 @@ import type { Arrivals } from "./Arrivals.ts"
 import { EventQueue } from "./EventQueue.ts"
 import { limitMillis, makeTimeline, measure, type Endings } from "./FleetMetrics.ts"
 import type { FleetResult } from "./FleetRun.ts"
+import { numberAt } from "../numberAt.ts"
 import type { Scenario } from "./Scenario.ts"
 
 /** How often a waiting queue looks for a free place when nothing ends. */
@@ -36,7 +37,7 @@ export const oracle = (scenario: Scenario, arrivals: Arrivals): FleetResult => {
 
   const add = (counts: Int32Array, now: number): void => {
     const at = Math.min(seconds - 1, Math.floor(now / 1000))
-    counts[at] = (counts[at] ?? 0) + 1
+    counts[at] = numberAt(counts, at) + 1
   }
   const hasToken = (now: number): boolean => {
     if (limiter === null) return true
@@ -45,7 +46,7 @@ export const oracle = (scenario: Scenario, arrivals: Arrivals): FleetResult => {
     if (now >= limiter.blockedFrom && now < limiter.blockedTo) tokens = 0
     return tokens >= 1
   }
-  const hasSlot = (route: number, now: number): boolean => (inFlight[route] ?? 0) + 1 <= world.slots(route, now)
+  const hasSlot = (route: number, now: number): boolean => numberAt(inFlight, route) + 1 <= world.slots(route, now)
   const routeFor = (takes: number, now: number): number | null => {
     const isSafe = world.outageFrom === null || world.outageFrom <= now || world.outageFrom > now + takes
     if (hasSlot(0, now) && hasToken(now) && isSafe) return 0
@@ -53,15 +54,15 @@ export const oracle = (scenario: Scenario, arrivals: Arrivals): FleetResult => {
   }
   const pump = (now: number): void => {
     while (head < arrived) {
-      const takes = arrivals.serviceMillis[head] ?? 0
-      if (now + takes - (arrivals.atMillis[head] ?? 0) >= limitMillis) {
+      const takes = numberAt(arrivals.serviceMillis, head)
+      if (now + takes - numberAt(arrivals.atMillis, head) >= limitMillis) {
         endings.endedAt[head++] = now
         continue
       }
       const route = routeFor(takes, now)
       if (route === null) return
       if (limiter !== null && route === 0) tokens -= 1
-      inFlight[route] = (inFlight[route] ?? 0) + 1
+      inFlight[route] = numberAt(inFlight, route) + 1
       endings.route[head] = route
       endings.attempts[head] = 1
       add(timeline.sent, now)
@@ -69,7 +70,7 @@ export const oracle = (scenario: Scenario, arrivals: Arrivals): FleetResult => {
     }
   }
   while (true) {
-    const nextArrival = arrived < count ? (arrivals.atMillis[arrived] ?? Infinity) : Infinity
+    const nextArrival = arrived < count ? numberAt(arrivals.atMillis, arrived) : Infinity
     const now = Math.min(nextArrival, queue.nextAt, head < arrived ? lookAt : Infinity)
     if (now === Infinity) break
     if (now === nextArrival) {
@@ -78,10 +79,10 @@ export const oracle = (scenario: Scenario, arrivals: Arrivals): FleetResult => {
     } else if (now === queue.nextAt) {
       queue.pop()
       const request = queue.subject
-      const route = endings.route[request] ?? 0
-      inFlight[route] = (inFlight[route] ?? 0) - 1
+      const route = numberAt(endings.route, request)
+      inFlight[route] = numberAt(inFlight, route) - 1
       endings.endedAt[request] = now
-      endings.succeeded[request] = now - (arrivals.atMillis[request] ?? 0) < limitMillis ? 1 : 0
+      endings.succeeded[request] = 1
       add(timeline.completed, now)
     } else lookAt = now + lookEvery
     pump(now)

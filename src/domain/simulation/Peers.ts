@@ -1,5 +1,6 @@
 /** The retry defaults of five other clients, as far as they decide anything here. None has a fallback or a memory. */
 import { giveUp, send, type Behaviour } from "./Behaviour.ts"
+import { numberAt } from "../numberAt.ts"
 import type { Random } from "./Random.ts"
 
 export const peerNames = ["openai", "anthropic", "ai", "langchain", "litellm"] as const
@@ -65,7 +66,7 @@ export const peerBehaviour = (name: PeerName, requests: number, random: Random):
     routeOf: () => 0,
     accepted: () => {},
     failed: (request, status, hintMillis) => {
-      const failures = (sent[request] ?? 0) + 1
+      const failures = numberAt(sent, request) + 1
       sent[request] = failures
       if (failures >= peer.attempts || (status === 429 && hintMillis < 0 && !peer.retriesBare429)) return giveUp
       const hinted = hintMillis < 0 ? null : peer.hinted(hintMillis, random)

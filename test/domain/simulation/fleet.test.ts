@@ -9,7 +9,7 @@ import { EventQueue } from "../../../src/domain/simulation/EventQueue.ts"
 import { htmlOf, spanOf, terminalChart } from "../../../src/domain/simulation/FleetChart.ts"
 import { makeRun, type FleetResult } from "../../../src/domain/simulation/FleetRun.ts"
 import { rowOf } from "../../../src/domain/simulation/FleetRow.ts"
-import { builtIn, fromCsv, meanServiceMillis } from "../../../src/domain/simulation/LoadTrace.ts"
+import { builtIn, fromCsv, maxRows, meanServiceMillis } from "../../../src/domain/simulation/LoadTrace.ts"
 import { machineBehaviour } from "../../../src/domain/simulation/MachineBehaviour.ts"
 import { oracle } from "../../../src/domain/simulation/Oracle.ts"
 import { peerBehaviour, peerNames, type PeerName } from "../../../src/domain/simulation/Peers.ts"
@@ -115,7 +115,10 @@ describe("the preset broad", () => {
     { name: "outage120", agents: 100, success: 0.995, amp: 1.8 },
     { name: "perm-overload", agents: 100, success: 0.999, amp: 1.15 },
     { name: "herd", agents: 1, success: 1, amp: 2 },
-    { name: "herd-counted", agents: 100, success: 0.999, amp: 1.5 }
+    { name: "herd-counted", agents: 100, success: 0.999, amp: 1.5 },
+    { name: "herd-nora", agents: 100, success: 0.999, amp: 2.4 },
+    { name: "flash5", agents: 100, success: 0.995, amp: 2.3 },
+    { name: "metastable", agents: 100, success: 0.999, amp: 1.5 }
   ] as const)("keeps $success of $name with $agents agents in a process at $amp", ({ name, agents, success, amp }) => {
     const { metrics } = simulate(name, "broad", { agentsPerProcess: agents })
     assert.isAtLeast(metrics.success, success)
@@ -175,10 +178,30 @@ describe("a load trace", () => {
     ["t_ms,in_tokens\n1,2\n2,3", "has no column out_tokens"],
     ["t_ms,in_tokens,out_tokens\n1,2,3", "needs at least two rows"],
     ["t_ms,in_tokens,out_tokens\n1,2,3\n4,,6", "has no numbers >= 0 in row 3"],
-    ["t_ms,in_tokens,out_tokens\n1,2,3\n4,-5,6", "has no numbers >= 0 in row 3"]
+    ["t_ms,in_tokens,out_tokens\n1,2,3\n4,-5,6", "has no numbers >= 0 in row 3"],
+    ["t_ms,in_tokens,out_tokens\n1,2,3\n4,5", "has no numbers >= 0 in row 3"],
+    ["t_ms,in_tokens,out_tokens\n1,2,3\n4,5,many", "has no numbers >= 0 in row 3"],
+    ["", "has no column t_ms"]
   ])("refuses %j", (text, reason) => {
     const read = fromCsv(text)
     assert.strictEqual(Result.isFailure(read) ? read.failure.reason : "read", reason)
+  })
+
+  it("is refused when a row's number and its time cannot share one float", () => {
+    const read = fromCsv(`t_ms,in_tokens,out_tokens\n${"1\n".repeat(maxRows + 1)}`)
+    assert.strictEqual(Result.isFailure(read) ? read.failure.reason : "read", `has more than ${maxRows} rows`)
+  })
+
+  it.each([
+    { times: [0, 3_000, 9_000], quantum: 3_000, span: 12_000 },
+    { times: [5, 5, 6.5], quantum: 1.5, span: 3 },
+    { times: [7, 7], quantum: 1, span: 1 }
+  ])("has the smallest distance of $times as its resolution: $quantum ms", ({ times, quantum, span }) => {
+    const read = fromCsv(["t_ms,in_tokens,out_tokens", ...times.map((at) => `${at},1,1`)].join("\n"))
+    if (Result.isFailure(read)) return assert.fail("not read")
+    assert.strictEqual(read.success.quantumMillis, quantum)
+    assert.strictEqual(read.success.spanMillis, span)
+    return undefined
   })
 
   it("is repeated when the run is longer", () => {
@@ -236,6 +259,19 @@ it.effect.prop(
     }),
   { arbitrary: { runs: runs(200) } }
 )
+
+it("hands out more events than it was made for", () => {
+  const queue = new EventQueue()
+  const count = 10_000
+  for (let i = 0; i < count; i++) queue.push((i * 7_919) % count, i % 6, i)
+  for (let at = 0; at < count; at++) {
+    assert.strictEqual(queue.nextAt, at)
+    queue.pop()
+    assert.strictEqual((queue.subject * 7_919) % count, at)
+    assert.strictEqual(queue.kind, queue.subject % 6)
+  }
+  assert.strictEqual(queue.nextAt, Infinity)
+})
 
 describe("the report", () => {
   const { scenario, arrivals } = worldOf("outage20", 100, 1)
