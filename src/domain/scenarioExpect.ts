@@ -2,6 +2,7 @@
  * Whether a result line is what a scenario expects: a list of differences in words, empty when everything holds. Pure;
  * looks at the line alone.
  */
+import { numberAt } from "./numberAt.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -173,10 +174,14 @@ const withPlainCalls = (result: unknown): unknown => {
 const resultDifferences = (want: unknown, have: unknown, path: string): ReadonlyArray<string> =>
   differences(want, withPlainCalls(have), path)
 
+/** An expectation that is not of its kind never holds: a slip of the pen must not pass. */
+const unreadable = (want: unknown, what: string): ReadonlyArray<string> => [`${what} cannot be ${show(want)}`]
+
 const requestDifferences = (want: unknown, have: Json | undefined, at: number): ReadonlyArray<string> => {
   const path = `request ${at + 1}`
   if (have === undefined) return [`${path} was not sent`]
-  if (!isObject(want)) return []
+  if (want === null) return []
+  if (!isObject(want)) return unreadable(want, `the expectation of ${path}`)
   const { bodyHas, bodyLacks, firstMessage, lastMessage, systemCount, messageCount, ...rest } = want
   const text = JSON.stringify(have["body"] ?? null)
   const messages = messagesAt(have)
@@ -211,8 +216,14 @@ const orderDifferences = (wants: unknown, haves: ReadonlyArray<unknown>, what: s
 const timesOf = (line: Line): ReadonlyArray<number> =>
   line.main.map((request) => (typeof request["atMs"] === "number" ? request["atMs"] : 0))
 
+/** Distances between consecutive main requests. */
+const gapsOf = (line: Line): ReadonlyArray<number> => {
+  const times = timesOf(line)
+  return times.slice(1).map((at, index) => at - numberAt(times, index))
+}
+
 const heartbeatDifferences = (want: unknown, line: Line): ReadonlyArray<string> => {
-  if (!isObject(want)) return []
+  if (!isObject(want)) return unreadable(want, "heartbeats")
   const beats = listOf(line.line["heartbeatsAtMs"]).filter((at) => typeof at === "number")
   const maxGap = typeof want["maxGapMs"] === "number" ? want["maxGapMs"] : Infinity
   const missing = listOf(want["atLeast"]).filter(
@@ -221,48 +232,43 @@ const heartbeatDifferences = (want: unknown, line: Line): ReadonlyArray<string> 
   const end = typeof line.line["elapsedMs"] === "number" ? line.line["elapsedMs"] : 0
   const sent = line.all.map((request) => (typeof request["atMs"] === "number" ? request["atMs"] : 0))
   const marks = [0, ...sent, ...beats, end].sort((a, b) => a - b)
-  const gap = marks.findIndex((mark, at) => at > 0 && mark - (marks[at - 1] ?? 0) > maxGap + 1)
+  const gap = marks.findIndex((mark, at) => at > 0 && mark - numberAt(marks, at - 1) > maxGap + 1)
+  const from = numberAt(marks, gap - 1)
   return [
     ...missing.map((at) => `no heartbeat at ${show(at)}`),
-    ...(gap === -1 ? [] : [`a silence of ${(marks[gap] ?? 0) - (marks[gap - 1] ?? 0)} ms from ${marks[gap - 1]}`])
+    ...(gap === -1 ? [] : [`a silence of ${numberAt(marks, gap) - from} ms from ${from}`])
   ]
 }
 
 const cacheDifferences = (want: unknown, line: Line): ReadonlyArray<string> => {
-  if (!isObject(want)) return []
-  const per = line.main.map((request) => markersOf(request["body"]))
-  const kinds = (markers: ReadonlyArray<number> | undefined): string => JSON.stringify([...new Set(markers)].sort())
-  return per.length === 0
-    ? ["no requests"]
-    : per.flatMap((markers, at) => {
-        const path = `request ${at + 1}`
-        const request = line.main[at] ?? {}
-        const first = line.main[0] ?? {}
-        const count = `${path} has ${markers.length} cache markers`
-        return [
-          ...(typeof want["min"] === "number" && markers.length < want["min"] ? [count] : []),
-          ...(typeof want["max"] === "number" && markers.length > want["max"] ? [count] : []),
-          ...(want["ttlNonIncreasing"] === true && markers.some((ttl, k) => k > 0 && ttl > (markers[k - 1] ?? ttl))
-            ? [`${path} has a longer life time after a shorter one`]
-            : []),
-          ...(want["sameTtlAcrossRequests"] === true && kinds(markers) !== kinds(per[0])
-            ? [`${path} has other life times than the first`]
-            : []),
-          ...(want["samePrefixAcrossRequests"] === true &&
-          !(
-            isSame(bodyAt(request, "tools"), bodyAt(first, "tools")) &&
-            isSame(bodyAt(request, "system"), bodyAt(first, "system"))
-          )
-            ? [`${path} has another prefix than the first`]
-            : [])
-        ]
-      })
+  if (!isObject(want)) return unreadable(want, "cacheMarkers")
+  const [first] = line.main
+  if (first === undefined) return ["no requests"]
+  const kinds = (request: Json): string => JSON.stringify([...new Set(markersOf(request["body"]))].sort())
+  const prefix = (request: Json): unknown => [bodyAt(request, "tools"), bodyAt(request, "system")]
+  return line.main.flatMap((request, at) => {
+    const path = `request ${at + 1}`
+    const markers = markersOf(request["body"])
+    const count = `${path} has ${markers.length} cache markers`
+    const rises = markers.some((ttl, k) => k > 0 && ttl > numberAt(markers, k - 1))
+    return [
+      ...(typeof want["min"] === "number" && markers.length < want["min"] ? [count] : []),
+      ...(typeof want["max"] === "number" && markers.length > want["max"] ? [count] : []),
+      ...(want["ttlNonIncreasing"] === true && rises ? [`${path} has a longer life time after a shorter one`] : []),
+      ...(want["sameTtlAcrossRequests"] === true && kinds(request) !== kinds(first)
+        ? [`${path} has other life times than the first`]
+        : []),
+      ...(want["samePrefixAcrossRequests"] === true && !isSame(prefix(request), prefix(first))
+        ? [`${path} has another prefix than the first`]
+        : [])
+    ]
+  })
 }
 
 const countDifferences = (want: unknown, count: (key: string) => number, what: string): ReadonlyArray<string> =>
   isObject(want)
     ? Object.entries(want).flatMap(([key, number]) => differences(number, count(key), `number of ${key} ${what}`))
-    : []
+    : unreadable(want, `the number of ${what}`)
 
 const afterLastReset = (parts: ReadonlyArray<Json>): string => {
   const reset = parts.map((part) => part["_tag"]).lastIndexOf("Reset")
@@ -287,6 +293,12 @@ const firstMessages = (scenario: Json): unknown => {
 type Rule = (want: unknown, line: Line) => ReadonlyArray<string>
 
 const said = (isTrue: boolean, sentence: string): ReadonlyArray<string> => (isTrue ? [] : [sentence])
+
+/** Main requests that differ from the first in what is read of them. */
+const changes = (line: Line, read: (request: Json) => unknown, what: string): ReadonlyArray<string> => {
+  const [first, ...rest] = line.main.map(read)
+  return rest.flatMap((value, at) => said(isSame(value, first), `request ${at + 2} has other ${what} than the first`))
+}
 
 const rules: Readonly<Record<string, Rule>> = {
   requests: (want, line) => [
@@ -316,18 +328,16 @@ const rules: Readonly<Record<string, Rule>> = {
       "sleepsMs"
     ),
   minGapMs: (want, line) =>
-    timesOf(line).flatMap((at, index, times) =>
-      index > 0 && typeof want === "number" && at - (times[index - 1] ?? at) < want - 1
-        ? [
-            `request ${index + 1} comes ${at - (times[index - 1] ?? at)} ms after the one before, wanted at least ${want}`
-          ]
-        : []
+    gapsOf(line).flatMap((gap, index) =>
+      said(
+        typeof want === "number" && gap >= want - 1,
+        `request ${index + 2} comes ${gap} ms after the one before, wanted at least ${show(want)}`
+      )
     ),
   gapsNonDecreasing: (_want, line) => {
-    const times = timesOf(line)
-    const gaps = times.slice(1).map((at, index) => at - (times[index] ?? at))
+    const gaps = gapsOf(line)
     return said(
-      gaps.every((gap, at) => at === 0 || gap >= (gaps[at - 1] ?? gap) - 1),
+      gaps.every((gap, at) => at === 0 || gap >= numberAt(gaps, at - 1) - 1),
       `gaps between requests shrink: ${show(gaps)}`
     )
   },
@@ -349,10 +359,12 @@ const rules: Readonly<Record<string, Rule>> = {
             line.results.filter((result) => resultDifferences(entry["like"], result, "result").length === 0).length,
             `number of results like ${show(entry["like"])}`
           )
-        : []
+        : unreadable(entry, "an entry of resultCounts")
     ),
   anyOf: (want, line) => {
-    const tries = listOf(want).map((expect) => (isObject(expect) ? lineDifferences(expect, line) : []))
+    const tries = listOf(want).map((expect) =>
+      isObject(expect) ? lineDifferences(expect, line) : unreadable(expect, "a way")
+    )
     return said(
       tries.some((found) => found.length === 0),
       `none of the ways holds: ${tries.map((found) => found[0]).join(" | ")}`
@@ -399,20 +411,8 @@ const rules: Readonly<Record<string, Rule>> = {
       const last = messagesAt(request).at(-1)
       return differences(want, isObject(last) ? last["role"] : undefined, `last role of request ${at + 1}`)
     }),
-  sameMessagesAcrossRequests: (_want, line) =>
-    line.main.flatMap((request, at) =>
-      said(
-        isSame(messagesAt(request), messagesAt(line.main[0] ?? {})),
-        `request ${at + 1} has other messages than the first`
-      )
-    ),
-  sameToolsAcrossRequests: (_want, line) =>
-    line.main.flatMap((request, at) =>
-      said(
-        isSame(bodyAt(request, "tools"), bodyAt(line.main[0] ?? {}, "tools")),
-        `request ${at + 1} has other tools than the first`
-      )
-    ),
+  sameMessagesAcrossRequests: (_want, line) => changes(line, messagesAt, "messages"),
+  sameToolsAcrossRequests: (_want, line) => changes(line, (request) => bodyAt(request, "tools"), "tools"),
   eventsInOrder: (want, line) => orderDifferences(want, line.events, "events"),
   eventCounts: (want, line) =>
     countDifferences(
