@@ -2,15 +2,15 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import {
+  Admission,
   admit,
   initial,
   newcomer,
   observe,
+  RouteHealth,
   RouteHealthConfig,
-  type Admission,
-  type Asker,
-  type RouteHealth,
-  type Signal
+  Signal,
+  type Asker
 } from "../../src/domain/RouteHealth.ts"
 import type { Tick } from "../../src/domain/Tick.ts"
 import { runs } from "../support/runs.ts"
@@ -114,6 +114,81 @@ describe("the breaker", () => {
     assert.deepStrictEqual(coolDowns, [10_000, 20_000, 30_000, 30_000, 30_000])
   })
 
+  it("tells a held call the end of the cool-down, at least 250 ms ahead, and a time of its own", () => {
+    const until = (now: number, spread: number, health = open) => {
+      const { admission } = ask(health, now, {}, spread)
+      return admission._tag === "Held" && admission.reason === "breaker" ? admission.untilMillis : null
+    }
+    assert.deepStrictEqual([until(100, 0), until(100, 0.5), until(100, 1)], [5_000, 7_500, 10_000])
+    assert.strictEqual(until(4_900, 0), 5_150)
+    const probing = ask(open, 5_000).health
+    assert.deepStrictEqual([until(5_001, 0, probing), until(5_001, 1, probing)], [5_251, 10_251])
+    const short = { ...config, coolDown: 100, coolDownMax: 200 }
+    const brief = [failed, failed, failed].reduce(
+      (health, signal) => observe(short, health, signal, tick(0)),
+      initial(short, 0)
+    )
+    const { admission } = admit(short, brief, tick(0, 1), newcomer)
+    assert.deepStrictEqual(admission, { _tag: "Held", untilMillis: 250 + 500, reason: "breaker" })
+  })
+
+  it("counts with a memory of ten seconds", () => {
+    const begun = 50_000
+    const at = (signals: ReadonlyArray<Signal>, now: number, from: RouteHealth) => after(signals, now, 0.5, from)
+    const times = (signal: Signal, count: number) => Array.from({ length: count }, () => signal)
+    // After ten seconds 10 accepted calls weigh 3.7: 3 failures are fewer than half, 4 are more.
+    const calm = at(times(accepted, 10), begun, initial(config, begun))
+    assert.strictEqual(at(times(failed, 3), begun + 10_000, calm).breaker, "closed")
+    assert.strictEqual(at(times(failed, 4), begun + 10_000, calm).breaker, "open")
+    // After thirty seconds failures and accepted calls of before weigh next to nothing.
+    const old = at(times(failed, 2), begun, initial(config, begun))
+    assert.strictEqual(at([accepted, failed, failed], begun + 30_000, old).breaker, "closed")
+    const served = at(times(accepted, 9), begun, initial(config, begun))
+    assert.strictEqual(at([accepted, failed, failed, failed], begun + 30_000, served).breaker, "open")
+  })
+
+  it("opens from the settings on, not above them", () => {
+    const three = { ...config, minFailures: 3 }
+    const health = [failed, failed, failed].reduce(
+      (before, signal) => observe(three, before, signal, tick(0)),
+      initial(three, 0)
+    )
+    assert.strictEqual(health.breaker, "open")
+  })
+
+  it("is not moved by a late failure that was no probe", () => {
+    const late = observe(config, open, failed, tick(4_000))
+    assert.deepStrictEqual([late.until, late.coolDown, late.breaker], [open.until, open.coolDown, "open"])
+  })
+
+  it("gives the place of a probe that was rate limited to the next", () => {
+    const probing = ask(open, 5_000).health
+    const limitedProbe = observe(config, probing, { _tag: "RateLimited", ticket: 0, hintMillis: null }, tick(5_100))
+    assert.deepStrictEqual(ask(limitedProbe, 5_100).admission, { _tag: "Probe", ticket: 1 })
+    const other = observe(config, probing, limited(null), tick(5_100))
+    assert.strictEqual(ask(other, 5_100).admission._tag, "Held")
+  })
+
+  it("is closed again by the first call that is accepted after the ramp", () => {
+    const ramp = observe(config, ask(open, 5_000).health, { _tag: "Accepted", ticket: 0 }, tick(5_000))
+    assert.strictEqual(observe(config, ramp, accepted, tick(9_999)).breaker, "ramp")
+    assert.strictEqual(observe(config, ramp, accepted, tick(10_000)).breaker, "closed")
+    assert.strictEqual(observe(config, { ...ramp, breaker: "closed" }, accepted, tick(10_000)).breaker, "closed")
+  })
+
+  it("lets a tenth of the calls back in the first moment of the ramp", () => {
+    const ramp = observe(config, ask(open, 5_000).health, { _tag: "Accepted", ticket: 0 }, tick(5_000))
+    assert.strictEqual(ask(ramp, 5_000, {}, 0.1).admission._tag, "Go")
+    assert.strictEqual(ask(ramp, 5_000, {}, 0.11).admission._tag, "Held")
+    assert.strictEqual(ask({ ...ramp, breaker: "closed" }, 5_000, {}, 1).admission._tag, "Go")
+  })
+
+  it("lets all calls back at once without a ramp", () => {
+    const steep = { ...config, ramp: 0 }
+    const closed = observe(steep, ask(open, 5_000).health, { _tag: "Accepted", ticket: 0 }, tick(5_000))
+    assert.strictEqual(admit(steep, closed, tick(5_000, 1), newcomer).admission._tag, "Go")
+  })
+
   it("closes when a probe is accepted and lets calls back over the ramp", () => {
     const closed = observe(config, ask(open, 5_000).health, { _tag: "Accepted", ticket: 0 }, tick(5_000))
     assert.strictEqual(closed.breaker, "ramp")
@@ -184,6 +259,43 @@ describe("the breaker", () => {
     assert.isFalse(later.busy)
   })
 
+  it("calls a route busy from twelve calls on, when it opens, and keeps that until it is closed", () => {
+    const opens = (count: number, now: number, from: RouteHealth) => {
+      const signals = [
+        ...Array.from({ length: count }, () => accepted),
+        ...Array.from({ length: count + 2 }, () => failed)
+      ]
+      const health = after(signals, now, 0.5, from)
+      assert.strictEqual(health.breaker, "open")
+      return health
+    }
+    const fresh = initial(config, 0)
+    assert.deepStrictEqual([opens(5, 0, fresh).coolDown, opens(5, 0, fresh).busy], [5_000, false])
+    assert.deepStrictEqual([opens(6, 0, fresh).coolDown, opens(6, 0, fresh).busy], [2_750, true])
+    const back = (health: RouteHealth, now: number) =>
+      observe(config, ask(health, now).health, { _tag: "Accepted", ticket: 0 }, tick(now))
+    const busy = back(opens(12, 0, fresh), 40_000)
+    const idle = back(opens(5, 0, fresh), 40_000)
+    // Within the ramp: as before. After it: judged anew.
+    assert.strictEqual(after([failed, failed, failed], 44_999, 0.5, busy).coolDown, 2_750)
+    assert.strictEqual(after([failed, failed, failed], 45_000, 0.5, busy).coolDown, 5_000)
+    assert.strictEqual(opens(8, 44_999, idle).coolDown, 5_000)
+    assert.strictEqual(opens(8, 45_000, idle).coolDown, 2_750)
+    const closed = observe(config, idle, accepted, tick(45_000))
+    assert.strictEqual(opens(8, 45_001, closed).coolDown, 2_750)
+  })
+
+  it("doubles a busy route's cool-down up to its own cap", () => {
+    let health = after([...Array.from({ length: 12 }, () => accepted), ...Array.from({ length: 12 }, () => failed)])
+    const coolDowns: Array<number> = []
+    for (let ticket = 0; ticket < 4; ticket++) {
+      const now = health.until
+      health = observe(config, ask(health, now).health, { _tag: "Failed", ticket, hintMillis: null }, tick(now))
+      coolDowns.push(health.coolDown)
+    }
+    assert.deepStrictEqual(coolDowns, [5_500, 11_000, 16_500, 16_500])
+  })
+
   it("sheds background requests", () => {
     assert.deepStrictEqual(ask(open, 100, { background: true }).admission, { _tag: "Shed" })
     assert.deepStrictEqual(ask(initial(config, 0), 0, { background: true }).admission, { _tag: "Go" })
@@ -219,6 +331,41 @@ describe("the hint gate", () => {
     assert.deepStrictEqual(past, { _tag: "Held", untilMillis: 11_000, reason: "hint" })
   })
 
+  it("spends at most a tenth of the time left at random", () => {
+    const until = (deadline: number, spread: number) => {
+      const { admission } = ask(gated, 2_000, { deadline }, spread)
+      return admission._tag === "Held" ? admission.untilMillis : null
+    }
+    assert.deepStrictEqual([until(102_000, 0.5), until(102_000, 1)], [15_500, 20_000])
+    assert.deepStrictEqual([until(52_000, 0), until(52_000, 0.5), until(52_000, 1)], [11_000, 13_500, 16_000])
+    assert.strictEqual(until(11_500, 1), 11_499)
+    assert.strictEqual(until(1_000, 1), 11_000)
+  })
+
+  it("spreads a short hint over two seconds", () => {
+    const { admission } = ask(after([limited(500)]), 0, {}, 1)
+    assert.deepStrictEqual(admission, { _tag: "Held", untilMillis: 2_500, reason: "hint" })
+  })
+
+  it("counts the hint of an overload, and none where there is none", () => {
+    const told = observe(config, initial(config, 0), { _tag: "Failed", ticket: null, hintMillis: 3_000 }, tick(1_000))
+    assert.strictEqual(told.hintUntil, 4_000)
+    const health = initial(config, 0)
+    assert.strictEqual(observe(config, health, limited(null), tick(1_000)), health)
+    assert.strictEqual(observe(config, health, { _tag: "Released", ticket: null }, tick(1_000)), health)
+  })
+
+  it("holds no one twice, and nobody where it is switched off", () => {
+    assert.strictEqual(ask(gated, 2_000, { gated: true }).admission._tag, "Go")
+    assert.strictEqual(admit({ ...config, hintGate: false }, gated, tick(2_000), newcomer).admission._tag, "Go")
+  })
+
+  it("holds a probe too", () => {
+    const both = observe(config, open, limited(60_000), tick(0))
+    assert.deepInclude(ask(both, 5_000).admission, { _tag: "Held", reason: "hint" })
+    assert.strictEqual(ask(both, 5_000, { gated: true }).admission._tag, "Probe")
+  })
+
   it("does not hold the others for a day because one call was told so", () => {
     assert.strictEqual(after([limited(86_400_000)]).hintUntil, config.hintGateMax)
   })
@@ -236,6 +383,37 @@ describe("the retry budget", () => {
     assert.strictEqual(ask(drained, 10_000, { retry: true, deferred: true }).admission._tag, "Go")
   })
 
+  it("defers for 0.5 to 1.5 times the time until a token is there", () => {
+    const later = Array.from({ length: 10 }).reduce<RouteHealth>(
+      (health) => ask(health, 50_000, { retry: true }).health,
+      initial(config, 50_000)
+    )
+    const until = (spread: number) => {
+      const { admission } = ask(later, 55_000, { retry: true }, spread)
+      return admission._tag === "Held" && admission.reason === "retryBudget" ? admission.untilMillis : null
+    }
+    assert.deepStrictEqual([until(0), until(0.5), until(1)], [57_500, 60_000, 62_500])
+    assert.strictEqual(ask(later, 59_999, { retry: true }).admission._tag, "Held")
+    assert.strictEqual(ask(later, 60_000, { retry: true }).admission._tag, "Go")
+  })
+
+  it("never holds more than ten tokens", () => {
+    const rich = after(Array.from({ length: 100 }, () => accepted))
+    const retries = Array.from({ length: 10 }).reduce<RouteHealth>(
+      (health) => ask(health, 0, { retry: true }).health,
+      rich
+    )
+    assert.strictEqual(ask(retries, 0, { retry: true }).admission._tag, "Held")
+    assert.strictEqual(ask(drained, 1_000_000, { retry: true }).health.tokens, 9)
+  })
+
+  it("takes no token from one that only looks", () => {
+    const health = initial(config, 0)
+    const looked = ask(health, 0, { retry: true, looks: true })
+    assert.strictEqual(looked.admission._tag, "Go")
+    assert.strictEqual(looked.health, health)
+  })
+
   it("asks nothing of first attempts", () => assert.strictEqual(ask(drained, 0).admission._tag, "Go"))
 
   it("refills with time and with success", () => {
@@ -248,6 +426,100 @@ describe("the retry budget", () => {
       drained
     )
     assert.strictEqual(ask(helped, 0, { retry: true }).admission._tag, "Go")
+  })
+})
+
+describe("what is written down", () => {
+  it("is a route nothing is known of, in the beginning", () =>
+    assert.deepStrictEqual(initial(config, 7), {
+      accepts: 0,
+      failures: 0,
+      countedAt: 7,
+      breaker: "closed",
+      until: 7,
+      coolDown: 5_000,
+      busy: false,
+      probe: null,
+      tickets: 0,
+      hintUntil: 7,
+      tokens: 10,
+      tokensAt: 7
+    }))
+
+  it("has the settings that the fleet was measured with", () =>
+    assert.deepStrictEqual(config, {
+      counts: ["overload"],
+      window: 10_000,
+      minFailures: 2.5,
+      failureShare: 0.5,
+      coolDown: 5_000,
+      coolDownMax: 30_000,
+      busyCalls: 12,
+      busyFactor: 0.55,
+      probeTimeout: 60_000,
+      ramp: 5_000,
+      hintGate: true,
+      hintGateMax: 600_000,
+      hintSpread: 2_000,
+      retryTokens: 10,
+      retryTokensPerSuccess: 0.2,
+      retryTokensPerSecond: 0.1
+    }))
+
+  it.each([
+    { counts: ["overload", "serverError", "silent", "cut", "connection"], isLegal: true },
+    { counts: ["rateLimit"], isLegal: false },
+    { window: 0, isLegal: false },
+    { failureShare: 1.1, isLegal: false },
+    { failureShare: -0.1, isLegal: false },
+    { busyFactor: 0.05, isLegal: false },
+    { busyFactor: 1, isLegal: true },
+    { minFailures: 0, isLegal: false },
+    { busyCalls: 0, isLegal: false },
+    { ramp: 0, isLegal: true },
+    { ramp: -1, isLegal: false },
+    { retryTokens: 0.5, isLegal: false },
+    { retryTokens: 1, isLegal: true },
+    { retryTokensPerSecond: 0, isLegal: false }
+  ])("takes or refuses the settings %j", ({ isLegal, ...changes }) => {
+    assert.strictEqual(Schema.is(RouteHealthConfig)({ ...config, ...changes }), isLegal)
+  })
+
+  it.each([
+    { breaker: "closed", isLegal: true },
+    { breaker: "open", isLegal: true },
+    { breaker: "ramp", isLegal: true },
+    { breaker: "ajar", isLegal: false },
+    { probe: { ticket: 1, at: 5 }, isLegal: true },
+    { probe: { ticket: 1 }, isLegal: false },
+    { tokens: -1, isLegal: false },
+    { tickets: 1.5, isLegal: false },
+    { until: Infinity, isLegal: false }
+  ])("takes or refuses the state %j", ({ isLegal, ...changes }) => {
+    assert.strictEqual(Schema.is(RouteHealth)({ ...initial(config, 0), ...changes }), isLegal)
+  })
+
+  it.each([
+    ["admission", { _tag: "Go" }, true],
+    ["admission", { _tag: "Shed" }, true],
+    ["admission", { _tag: "Probe", ticket: 1 }, true],
+    ["admission", { _tag: "Probe" }, false],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "breaker" }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "hint" }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "retryBudget" }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "ramp" }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "mood" }, false],
+    ["admission", { _tag: "Held", reason: "ramp" }, false],
+    ["signal", { _tag: "Accepted", ticket: null }, true],
+    ["signal", { _tag: "Accepted" }, false],
+    ["signal", { _tag: "Failed", ticket: 1, hintMillis: null }, true],
+    ["signal", { _tag: "Failed", ticket: 1 }, false],
+    ["signal", { _tag: "RateLimited", ticket: 1, hintMillis: 5 }, true],
+    ["signal", { _tag: "RateLimited", ticket: 1 }, false],
+    ["signal", { _tag: "Released", ticket: 1 }, true],
+    ["signal", { _tag: "Released" }, false]
+  ] as const)("takes or refuses the %s %j", (name, value, isLegal) => {
+    assert.strictEqual(name === "admission" ? Schema.is(Admission)(value) : Schema.is(Signal)(value), isLegal)
   })
 })
 
