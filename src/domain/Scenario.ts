@@ -256,9 +256,10 @@ export const expandSteps = (steps: ReadonlyArray<ProviderStep>): ReadonlyArray<P
 
 /** Items of a stream, repeats spelled out. */
 export const expandSse = (items: ReadonlyArray<SseData>): ReadonlyArray<SseData> =>
-  items.flatMap((item) =>
-    item.seq === undefined ? [item] : Array.from({ length: item.repeat ?? 1 }, () => expandSse(item.seq ?? [])).flat()
-  )
+  items.flatMap((item): ReadonlyArray<SseData> => {
+    const { seq } = item
+    return seq === undefined ? [item] : Array.from({ length: item.repeat ?? 1 }, () => expandSse(seq)).flat()
+  })
 
 /** Answers of a provider, one queue per role. */
 export interface StepQueue {
