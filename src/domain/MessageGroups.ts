@@ -6,20 +6,15 @@ import { isAssistant, isSystem, type Message } from "./Message.ts"
 
 export type MessageGroup = readonly [Message, ...Array<Message>]
 
+const hasCalls = (message: Message): boolean =>
+  isAssistant(message) && message.tool_calls !== undefined && message.tool_calls.length > 0
+
 /** The messages cut into units, in order. Joining them gives the messages again. */
 export const groupsOf = (messages: ReadonlyArray<Message>): ReadonlyArray<MessageGroup> => {
   const groups: Array<[Message, ...Array<Message>]> = []
   for (const message of messages) {
     const last = groups.at(-1)
-    const first = last?.[0]
-    if (
-      message.role === "tool" &&
-      last !== undefined &&
-      first !== undefined &&
-      isAssistant(first) &&
-      (first.tool_calls?.length ?? 0) > 0
-    )
-      last.push(message)
+    if (message.role === "tool" && last !== undefined && hasCalls(last[0])) last.push(message)
     else groups.push([message])
   }
   return groups
@@ -44,9 +39,10 @@ export const splitForCompaction = (messages: ReadonlyArray<Message>, keep: numbe
   const groups = groupsOf(messages.slice(head))
   let kept = 0
   let from = groups.length
-  while (from > 0 && kept < keep) {
+  for (const group of groups.toReversed()) {
+    if (kept >= keep) break
     from -= 1
-    kept += groups[from]?.length ?? 0
+    kept += group.length
   }
   return {
     system: messages.slice(0, head),

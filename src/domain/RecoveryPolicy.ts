@@ -344,7 +344,7 @@ const resolve = (input: RecoveryPolicyInput): Resolved => {
   if (input.routeHealth !== undefined && input.routeHealth !== null) given["routeHealth"] = healthOf(input.routeHealth)
   const decoded = decode(given)
   if (Result.isFailure(decoded))
-    throw bad(fieldOf(decoded.failure.message), decoded.failure.message.split("\n")[0] ?? "is not valid")
+    throw bad(fieldOf(decoded.failure.message), decoded.failure.message.replace(/\n[^]*/, ""))
   return crossCheck(decoded.success)
 }
 

@@ -153,8 +153,8 @@ export const parseDotEnv = (text: string): Variables => {
     const found = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line)
     if (found === null) continue
     const [, name = "", raw = ""] = found
-    const quoted = /^(["'])(.*)\1$/.exec(raw)
-    variables[name] = quoted === null ? raw.replace(/\s+#.*$/, "") : (quoted[2] ?? "")
+    const isQuoted = /^(["']).*\1$/.test(raw)
+    variables[name] = isQuoted ? raw.slice(1, -1) : raw.replace(/\s+#.*$/, "")
   }
   return variables
 }

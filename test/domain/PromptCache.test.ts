@@ -46,3 +46,11 @@ it("keeps the lifetime the session began with", () => {
   assert.strictEqual(latch(latch(null, "5m"), "1h"), "5m")
   assert.strictEqual(latch(latch(null, null), "1h"), "1h")
 })
+
+it("marks the end of a stretch of the user's messages, not its middle", () => {
+  const messages: ReadonlyArray<Message> = [ask, ask, { role: "assistant", content: "a" }, ask, ask, ask]
+  assert.deepStrictEqual(place({ messages, tools: [] }, { markers: true, ttl: "5m" }).messages, [
+    { index: 1, ttl: "5m" },
+    { index: 5, ttl: "5m" }
+  ])
+})

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import { read } from "../../src/domain/ToolArguments.ts"
+import { faultOf, read } from "../../src/domain/ToolArguments.ts"
 
 const schema = {
   type: "object",
@@ -22,7 +22,12 @@ it.each([
   ['{"limit":1,"names":["a",2]}', "names[1] must be a string, but is a number"],
   ['{"limit":1,"nested":{}}', "nested.deep is required"],
   ['{"limit":1,"nested":{"deep":"x"}}', "nested.deep must be a number or null, but is a string"],
-  ["[1]", "the arguments must be one JSON object, but are an array"]
+  ["[1]", "the arguments must be one JSON object, but are an array"],
+  ["null", "the arguments must be one JSON object, but are null"],
+  ["7", "the arguments must be one JSON object, but are a number"],
+  ['{"limit":{}}', "limit must be an integer, but is an object"],
+  ['{"limit":null}', "limit must be an integer, but is null"],
+  ['{"limit":1,"nested":[]}', "nested must be an object, but is an array"]
 ])("says of %s that %s", (text, fault) => {
   assert.deepStrictEqual(read(schema, text), Result.fail(fault))
 })
@@ -41,4 +46,18 @@ it("allows properties the schema does not name", () => {
 
 it("takes no text as no arguments", () => {
   assert.deepStrictEqual(read({ type: "object" }, " "), Result.succeed({}))
+})
+
+it("names the arguments as a whole where no field is to blame", () => {
+  assert.strictEqual(faultOf({ type: "array" }, {}), "the arguments must be an array, but is an object")
+  assert.strictEqual(faultOf({ enum: [1] }, 2), "the arguments must be one of 1")
+})
+
+it("checks nothing against a schema that is none, a type nobody knows, or a depth no tool has", () => {
+  for (const schema of [null, true, "string", [], { type: "date" }, { type: 7 }]) assert.isNull(faultOf(schema, 7))
+  const deep = (levels: number): unknown =>
+    levels === 0 ? { type: "string" } : { type: "array", items: deep(levels - 1) }
+  const nested = (levels: number): unknown => (levels === 0 ? 7 : [nested(levels - 1)])
+  assert.isNotNull(faultOf(deep(32), nested(32)))
+  assert.isNull(faultOf(deep(33), nested(33)))
 })

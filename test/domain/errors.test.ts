@@ -7,6 +7,8 @@ import { BudgetExceeded } from "../../src/domain/AgentError.ts"
 import * as Errors from "../../src/domain/ModelError.ts"
 import * as RecoveryErrors from "../../src/domain/RecoveryError.ts"
 import { renderFailure } from "../../src/domain/renderFailure.ts"
+import { RecoveryPolicy } from "../../src/domain/RecoveryPolicy.ts"
+import * as RecoveryState from "../../src/domain/RecoveryState.ts"
 import { replayLog } from "../../src/domain/replayLog.ts"
 import type { TrailEntry } from "../../src/domain/Trail.ts"
 import * as Usage from "../../src/domain/Usage.ts"
@@ -76,6 +78,15 @@ describe("a model error", () => {
       ["malformed_response", 500]
     ] as const)
       assert.isTrue(Result.isFailure(Result.try(() => Errors.makeModelError({ kind, status }))), `${kind} ${status}`)
+  })
+
+  it("of a reply that is none tells an empty one, which is repeated, in either adapter", () => {
+    for (const Class of [Errors.AnthropicResponseError, Errors.OpenAIResponseError]) {
+      const reply = (code: string) => new Class({ status: 200, code, model: "m" })
+      assert.strictEqual(reply("empty_reply").kind, "empty_reply")
+      assert.strictEqual(reply("no_choice").kind, "malformed_response")
+      assert.isNull(reply("no_choice").providerMessage)
+    }
   })
 
   it("of the Anthropic adapter keeps its own class", () => {
@@ -251,6 +262,26 @@ describe("a log that cannot be replayed", () => {
   ])("%j is named by its line", (text, line) => {
     const result = Result.try(() => replayLog(text))
     assert.isTrue(Result.isFailure(result) && String(result.failure).includes(line))
+  })
+
+  it("is named by the request whose beginning is missing", () => {
+    const line = JSON.stringify({
+      _tag: "Transitioned",
+      requestId: "r-7",
+      outcome: { _tag: "Refused" },
+      tick: { now: 0, wall: 0, backoffMillis: null, spread: 0, progressMillis: 0 },
+      action: { _tag: "Done" },
+      state: RecoveryState.initial(new RecoveryPolicy({ routes: [{ model: "m" }] }), {
+        now: 0,
+        deadline: null,
+        route: 0,
+        callerCap: null,
+        streaming: false,
+        background: false
+      })
+    })
+    const result = Result.try(() => replayLog(line))
+    assert.isTrue(Result.isFailure(result) && /line 1.* r-7, whose Started event/.test(String(result.failure)))
   })
 
   it("skips events that decide nothing", () => {

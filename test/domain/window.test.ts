@@ -29,6 +29,15 @@ describe("groups of messages", () => {
     assert.deepStrictEqual(groupsOf(messages).flat(), messages)
   })
 
+  it("leave a result behind an assistant message without calls on its own", () => {
+    const said: Message = { role: "assistant", content: "a" }
+    for (const before of [said, { ...said, tool_calls: [] }, user("a")])
+      assert.deepStrictEqual(
+        groupsOf([before, result("1")]).map((group) => group.length),
+        [1, 1]
+      )
+  })
+
   it("leave a result without a call on its own", () => {
     assert.deepStrictEqual(
       groupsOf([result("1"), user("a"), result("2")]).map((group) => group.length),
@@ -282,4 +291,41 @@ describe("usage", () => {
       completionTokens: 9
     })
   })
+})
+
+describe("usage of several requests", () => {
+  it("sums what is known: unknown and known is the known part, unknown alone stays unknown", () => {
+    const left = { ...Usage.unknown, promptTokens: 5, completionTokens: 7, cachedTokens: 2 }
+    const right = { ...Usage.unknown, promptTokens: 3, completionTokens: null, reasoningTokens: 4 }
+    assert.deepStrictEqual(Usage.sum(left, right), {
+      promptTokens: 8,
+      completionTokens: 7,
+      cachedTokens: 2,
+      cacheWriteTokens: null,
+      reasoningTokens: 4
+    })
+  })
+})
+
+describe("parts bound to a model", () => {
+  const call = { id: "1", type: "function", function: { name: "f", arguments: "{}" } } as const
+  const bound = (model: string) => ({ ...call, provider_meta: { model, signature: "s" } })
+
+  it("leave a call's own data and take away another model's", () => {
+    const message: Message = { role: "assistant", content: null, tool_calls: [bound("a"), bound("b"), call] }
+    assert.deepStrictEqual(withoutForeign([message], "a"), [{ ...message, tool_calls: [bound("a"), call, call] }])
+  })
+
+  it("leave own thinking and take away another model's", () => {
+    const own = { model: "a", text: "mine" }
+    const message: Message = { role: "assistant", content: "x", reasoning_parts: [own, { model: "b", text: "other" }] }
+    assert.deepStrictEqual(withoutForeign([message], "a"), [{ ...message, reasoning_parts: [own] }])
+    assert.deepStrictEqual(withoutForeign([message], "c"), [{ role: "assistant", content: "x" }])
+  })
+})
+
+it("a text part is estimated like the same text, another part as an attachment", () => {
+  const text = "x".repeat(400)
+  assert.strictEqual(ofMessage({ role: "user", content: [{ type: "text", text }] }), ofMessage(user(text)))
+  assert.isAbove(ofMessage({ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }), 500)
 })
