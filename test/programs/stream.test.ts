@@ -646,6 +646,6 @@ describe("for any script of a stream", () => {
         )
         assert.strictEqual(world.events.filter((event) => event._tag === "Finished").length, 1)
       }),
-    { arbitrary: { runs: runs(2_000) } }
+    { arbitrary: { runs: runs(5_000) } }
   )
 })
