@@ -419,6 +419,13 @@ describe("the retry budget", () => {
   it("refills with time and with success", () => {
     assert.strictEqual(ask(drained, 9_999, { retry: true }).admission._tag, "Held")
     assert.strictEqual(ask(drained, 10_000, { retry: true }).admission._tag, "Go")
+    const four = after(
+      Array.from({ length: 4 }, () => accepted),
+      0,
+      0.5,
+      drained
+    )
+    assert.strictEqual(ask(four, 0, { retry: true }).admission._tag, "Held")
     const helped = after(
       Array.from({ length: 5 }, () => accepted),
       0,
