@@ -10,8 +10,9 @@ import {
 } from "../../src/domain/AgentError.ts"
 import { makeModelError } from "../../src/domain/ModelError.ts"
 
-const budget = { attempts: 1, elapsedMs: 5, trail: [], guidance: "do this" }
-const ending = { ...budget, steps: 3, lastOutcome: "completed" }
+const fields = { attempts: 1, elapsedMs: 5, trail: [], guidance: "do this" }
+const budget = { ...fields, lastOutcome: "none", lastCause: null, lastStatus: null, code: null, model: null }
+const ending = { ...fields, steps: 3, lastOutcome: "completed" }
 const loop = { ...ending, atCall: 8, count: 8, cycle: 3, tool: "read" }
 
 it.each([

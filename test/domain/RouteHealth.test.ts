@@ -271,29 +271,19 @@ describe("the breaker", () => {
     }
     const fresh = initial(config, 0)
     assert.deepStrictEqual([opens(5, 0, fresh).coolDown, opens(5, 0, fresh).busy], [5_000, false])
-    assert.deepStrictEqual([opens(6, 0, fresh).coolDown, opens(6, 0, fresh).busy], [2_750, true])
+    assert.deepStrictEqual([opens(6, 0, fresh).coolDown, opens(6, 0, fresh).busy], [3_000, true])
     const back = (health: RouteHealth, now: number) =>
       observe(config, ask(health, now).health, { _tag: "Accepted", ticket: 0 }, tick(now))
     const busy = back(opens(12, 0, fresh), 40_000)
     const idle = back(opens(5, 0, fresh), 40_000)
-    // Within the ramp: as before. After it: judged anew.
-    assert.strictEqual(after([failed, failed, failed], 44_999, 0.5, busy).coolDown, 2_750)
+    // Within the ramp: as before, with the whole cool-down. After it: judged anew.
+    assert.strictEqual(after([failed, failed, failed], 44_999, 0.5, busy).coolDown, 5_000)
+    assert.isTrue(after([failed, failed, failed], 44_999, 0.5, busy).busy)
     assert.strictEqual(after([failed, failed, failed], 45_000, 0.5, busy).coolDown, 5_000)
     assert.strictEqual(opens(8, 44_999, idle).coolDown, 5_000)
-    assert.strictEqual(opens(8, 45_000, idle).coolDown, 2_750)
+    assert.strictEqual(opens(8, 45_000, idle).coolDown, 3_000)
     const closed = observe(config, idle, accepted, tick(45_000))
-    assert.strictEqual(opens(8, 45_001, closed).coolDown, 2_750)
-  })
-
-  it("doubles a busy route's cool-down up to its own cap", () => {
-    let health = after([...Array.from({ length: 12 }, () => accepted), ...Array.from({ length: 12 }, () => failed)])
-    const coolDowns: Array<number> = []
-    for (let ticket = 0; ticket < 4; ticket++) {
-      const now = health.until
-      health = observe(config, ask(health, now).health, { _tag: "Failed", ticket, hintMillis: null }, tick(now))
-      coolDowns.push(health.coolDown)
-    }
-    assert.deepStrictEqual(coolDowns, [5_500, 11_000, 16_500, 16_500])
+    assert.strictEqual(opens(8, 45_001, closed).coolDown, 3_000)
   })
 
   it("sheds background requests", () => {
@@ -446,6 +436,7 @@ describe("what is written down", () => {
       until: 7,
       coolDown: 5_000,
       busy: false,
+      waiting: 0,
       probe: null,
       tickets: 0,
       hintUntil: 7,
@@ -459,10 +450,11 @@ describe("what is written down", () => {
       window: 10_000,
       minFailures: 2.5,
       failureShare: 0.5,
+      rampFailureShare: 0.25,
       coolDown: 5_000,
       coolDownMax: 30_000,
       busyCalls: 12,
-      busyFactor: 0.55,
+      busyFactor: 0.6,
       probeTimeout: 60_000,
       ramp: 5_000,
       hintGate: true,
