@@ -122,6 +122,10 @@ describe("the command line", () => {
     [["drill", "missing.json"], {}, "missing.json"],
     [["drill", fixtures, "--id", "nobody"], {}, "--id"],
     [["drill", "--bogus"], {}, "--bogus"],
+    [["run", "--prompt", "x", "--max-usd", "0"], good, "--max-usd"],
+    [["run", "--prompt", "x", "--max-usd", "1"], good, "the price of large"],
+    [["run", "--prompt", "x", "--max-usd", "1"], { ...good, HOLDFAST_PRICES: "large=1/2" }, "the price of small"],
+    [["run", "--prompt", "x", "--max-tokens", "0"], good, "--max-tokens"],
     [["replay", "missing.ndjson"], {}, "missing.ndjson"],
     [["replay"], {}, "LOG"],
     [["dance"], {}, "dance"]

@@ -4,6 +4,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { ConfigurationError } from "./ConfigurationError.ts"
 import { costOf, type Prices } from "./Cost.ts"
 import { Count, unknown } from "./Usage.ts"
 
@@ -120,14 +121,16 @@ export const admit = (budget: Budget, worst: Amount): Result.Result<Budget, Refu
     : Result.fail(refusal)
 }
 
-/** A limit in USD needs the price of the model that is asked first; null = it has one, or there is no such limit. */
+/** A limit in USD needs the price of every model that may be asked; null = all have one. */
 export const unpriced = (
-  limits: BudgetLimits,
-  route: { readonly model: string; readonly prices: unknown }
-): string | null =>
-  limits.maxCostUsd !== null && route.prices === null
-    ? `needs the price of ${route.model}: without it no cost can be counted`
-    : null
+  routes: ReadonlyArray<{ readonly model: string; readonly prices: Prices | null }>
+): { readonly index: number; readonly model: string; readonly error: ConfigurationError } | null => {
+  const index = routes.findIndex((route) => route.prices === null)
+  const model = routes[index]?.model
+  if (model === undefined) return null
+  const reason = `is not known for ${model}: a limit in USD needs it, without a price no cost can be counted`
+  return { index, model, error: new ConfigurationError({ field: `routes[${index}].prices`, reason }) }
+}
 
 /** Gives the reservation back and books what was spent; an unknown cost is booked as the worst case. */
 export const settle = (budget: Budget, worst: Amount, spent: Amount): Budget => ({

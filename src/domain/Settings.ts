@@ -4,6 +4,7 @@
  */
 import * as Redacted from "effect/Redacted"
 import { ConfigurationError } from "./ConfigurationError.ts"
+import type { Prices } from "./Cost.ts"
 import {
   presets,
   RecoveryPolicy,
@@ -79,6 +80,7 @@ export const variableNames: ReadonlyArray<string> = [
   "HOLDFAST_PRESET",
   "HOLDFAST_MODEL_MAX_TOKENS",
   "HOLDFAST_CONTEXT_WINDOW",
+  "HOLDFAST_PRICES",
   ...Object.keys(wholeNumbers),
   ...Object.keys(durations)
 ]
@@ -114,6 +116,23 @@ const overridesOf = (variables: Variables): Readonly<Record<string, unknown>> =>
 /** Fields every route gets from a variable. */
 const routeNumbers = { HOLDFAST_MODEL_MAX_TOKENS: "outputLimit", HOLDFAST_CONTEXT_WINDOW: "contextWindow" } as const
 
+/** USD per million tokens by model: `large=2/10, small=0.1/0.4`; a third number is the rate of cached input. */
+const pricesIn = (variables: Variables): ReadonlyMap<string, Prices> => {
+  const prices = new Map<string, Prices>()
+  for (const entry of (valueOf(variables, "HOLDFAST_PRICES") ?? "").split(",")) {
+    if (entry.trim() === "") continue
+    const found = /^\s*(\S+)\s*=\s*(\d+(?:\.\d+)?)\/(\d+(?:\.\d+)?)(?:\/(\d+(?:\.\d+)?))?\s*$/.exec(entry)
+    if (found === null) throw bad("HOLDFAST_PRICES", "is not a list like large=2/10, small=0.1/0.4")
+    const [, model = "", input, output, cached] = found
+    prices.set(model, {
+      inputPerM: Number(input),
+      outputPerM: Number(output),
+      ...(cached === undefined ? {} : { cachedInputPerM: Number(cached) })
+    })
+  }
+  return prices
+}
+
 /** The variable behind a field of the policy, for messages a user of a command can act on. */
 const variableOf = (field: string): string => {
   const all: Readonly<Record<string, string>> = { ...wholeNumbers, ...durations, ...routeNumbers }
@@ -129,14 +148,14 @@ export const resolveSettings = (variables: Variables, preset: PresetName = "stri
   const fallback = required(variables, "OPENAI_FALLBACK_MODEL", "name a second model, or the word none")
   const outputLimit = wholeNumber(variables, "HOLDFAST_MODEL_MAX_TOKENS")
   const contextWindow = wholeNumber(variables, "HOLDFAST_CONTEXT_WINDOW")
-  const limits = { outputLimit, contextWindow }
-  const routes: ReadonlyArray<RouteInput> =
-    fallback === "none"
-      ? [{ model, ...limits }]
-      : [
-          { model, ...limits },
-          { model: fallback, ...limits }
-        ]
+  const prices = pricesIn(variables)
+  const routeOf = (name: string): RouteInput => ({
+    model: name,
+    outputLimit,
+    contextWindow,
+    prices: prices.get(name) ?? null
+  })
+  const routes = fallback === "none" ? [routeOf(model)] : [routeOf(model), routeOf(fallback)]
   const name = presetOf(variables, preset)
   const input: RecoveryPolicyInput = { ...presets[name], ...overridesOf(variables), routes }
   try {

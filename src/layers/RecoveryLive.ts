@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { unpriced as unpricedOf } from "../domain/Budget.ts"
+import { unpriced } from "../domain/Budget.ts"
 import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest } from "../domain/ModelRequest.ts"
@@ -18,7 +18,7 @@ import { complete } from "../programs/complete.ts"
 import type { RecoverOptions } from "../programs/recover.ts"
 import { makeRouteDoor } from "../programs/routeDoor.ts"
 import { stream } from "../programs/stream.ts"
-import { BudgetLedger } from "../services/BudgetLedger.ts"
+import { BudgetLedger, type LedgerShape } from "../services/BudgetLedger.ts"
 import { HealthStore } from "../services/HealthStore.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { DeadlineOverride, PolicyOverride, PriorityOverride, TokenEstimate } from "../services/Overrides.ts"
@@ -58,6 +58,10 @@ const unknownClientOf = (
   return null
 }
 
+/** A limit in USD and a route without a price; null = they go together. */
+const unpricedBy = (ledger: LedgerShape | null, policy: RecoveryPolicy): ConfigurationError | null =>
+  ledger === null || ledger.limits.maxCostUsd === null ? null : (unpriced(policy.routes)?.error ?? null)
+
 /**
  * A policy without a client for one of its routes is a ConfigurationError, as is a client that no route names.
  */
@@ -74,6 +78,8 @@ export const layer = (
       for (const name of Object.keys(clients))
         if (!policy.routes.some((route) => route.client === name))
           return yield* new ConfigurationError({ field: `clients.${name}`, reason: "is named by no route" })
+      const unpricedRoute = unpricedBy(yield* BudgetLedger, policy)
+      if (unpricedRoute !== null) return yield* unpricedRoute
       const primary = yield* ModelClient
       const summarizer = yield* Summarizer
       const context = yield* Effect.context<never>()
@@ -108,9 +114,9 @@ export const layer = (
         const found = yield* resolve(priority === "background" ? backgroundPolicy : policy)
         const resolved = (request.tools?.length ?? 0) > 0 ? forTools(found) : found
         const ledger = yield* BudgetLedger
-        const unpriced = ledger === null ? null : unpricedOf(ledger.limits, resolved.routes[0])
-        if (unpriced !== null)
-          return yield* Effect.die(new ConfigurationError({ field: "routes[0].prices", reason: unpriced }))
+        // The ledger of this call: what cannot be counted is a defect of the set-up, found before anything is sent.
+        const uncounted = unpricedBy(ledger, resolved)
+        if (uncounted !== null) return yield* Effect.die(uncounted)
         const loop: RecoverOptions = {
           policy: resolved,
           requestId: nextId(),

@@ -15,7 +15,7 @@ export interface Reservation {
 export type LedgerLimits = BudgetLimits
 
 export interface LedgerShape {
-  /** The tightest limits of this ledger and of those it is inside of. */
+  /** The tightest limits of this ledger and of those it is inside of. A limit in USD needs the price of every route. */
   readonly limits: LedgerLimits
   readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
   /** A reservation is settled once; a second time changes nothing. */

@@ -67,8 +67,14 @@ it("prices every token once, at its own rate", () => {
 it("admits nothing of unknown price under a limit in USD, and names the model", () => {
   const limits = { maxTokens: null, maxCostUsd: 1 }
   assert.strictEqual(Budget.refusalOf(Budget.make(limits), { tokens: 1, costUsd: null })?.limit, "usd")
-  assert.include(Budget.unpriced(limits, { model: "large", prices: null }) ?? "", "large")
-  assert.isNull(Budget.unpriced({ ...limits, maxCostUsd: null }, { model: "large", prices: null }))
+  const prices = { inputPerM: 1, outputPerM: 2 }
+  const fault = Budget.unpriced([
+    { model: "large", prices },
+    { model: "small", prices: null }
+  ])
+  assert.deepStrictEqual([fault?.index, fault?.error.field], [1, "routes[1].prices"])
+  assert.include(fault?.error.message, "small")
+  assert.isNull(Budget.unpriced([{ model: "large", prices }]))
 })
 
 it("counts the worst case at the dearest rate of the prompt, and unknown prices as unknown", () => {

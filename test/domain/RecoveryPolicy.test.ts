@@ -202,7 +202,20 @@ describe("settings", () => {
     assert.strictEqual(resolveSettings({ ...good, OPENAI_FALLBACK_MODEL: "none" }).policy.routes.length, 1)
   })
 
+  it("give each model the price it has, and no other one", () => {
+    const prices = (value: string) =>
+      resolveSettings({ ...good, HOLDFAST_PRICES: value }).policy.routes.map((route) => route.prices)
+    assert.deepStrictEqual(prices("large=2/10/0.5, org/x=1/1"), [
+      { inputPerM: 2, outputPerM: 10, cachedInputPerM: 0.5 },
+      null
+    ])
+    assert.deepStrictEqual(prices("small=0.1/0.4,"), [null, { inputPerM: 0.1, outputPerM: 0.4 }])
+  })
+
   it.each<readonly [string, Variables]>([
+    ["HOLDFAST_PRICES", { HOLDFAST_PRICES: "large=2" }],
+    ["HOLDFAST_PRICES", { HOLDFAST_PRICES: "large=-2/10" }],
+    ["HOLDFAST_PRICES", { HOLDFAST_PRICES: "2/10" }],
     ["OPENAI_API_KEY", { OPENAI_API_KEY: undefined }],
     ["OPENAI_API_KEY", { OPENAI_API_KEY: "  " }],
     ["OPENAI_MODEL", { OPENAI_MODEL: undefined }],

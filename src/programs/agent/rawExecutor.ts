@@ -55,8 +55,11 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
 
   /** A limit in USD needs the price: without it nothing is sent. */
   const priced = Effect.flatMap(BudgetLedger, (ledger) => {
-    const fault = ledger === null ? null : unpriced(ledger.limits, { model: options.model, prices })
-    return fault === null ? Effect.void : Effect.die(new ConfigurationError({ field: "prices", reason: fault }))
+    const fault =
+      ledger === null || ledger.limits.maxCostUsd === null ? null : unpriced([{ model: options.model, prices }])
+    return fault === null
+      ? Effect.void
+      : Effect.die(new ConfigurationError({ field: "prices", reason: fault.error.reason }))
   })
 
   return {

@@ -35,6 +35,10 @@ const flags = {
     Flag.withDescription("tokens the session may spend, prompt and output together"),
     Flag.optional
   ),
+  maxUsd: Flag.Finite("max-usd").pipe(
+    Flag.withDescription("USD the session may spend; every model needs a known price"),
+    Flag.optional
+  ),
   provider: Flag.Literals("provider", ["openai", "embedded"]).pipe(
     Flag.withDescription("embedded: a scripted local provider, no key needed"),
     Flag.withDefault("openai")
@@ -92,6 +96,10 @@ export const run = Command.make(
     if (prompt === "" || (prompt === null && !input.resume))
       return yield* new ConfigurationError({ field: "--prompt", reason: "says what to do; only --resume goes without" })
     if (input.maxSteps < 1) return yield* new ConfigurationError({ field: "--max-steps", reason: "must be 1 or more" })
+    if (input.maxTokens._tag === "Some" && input.maxTokens.value < 1)
+      return yield* new ConfigurationError({ field: "--max-tokens", reason: "must be 1 or more" })
+    if (input.maxUsd._tag === "Some" && input.maxUsd.value <= 0)
+      return yield* new ConfigurationError({ field: "--max-usd", reason: "must be more than 0" })
     return yield* Effect.scoped(runIn({ ...input, prompt }))
   })
 ).pipe(Command.withDescription("run an agent over a folder, with recovery"))
@@ -106,6 +114,7 @@ interface Input {
   readonly model: { readonly _tag: "Some"; readonly value: string } | { readonly _tag: "None" }
   readonly maxSteps: number
   readonly maxTokens: { readonly _tag: "Some"; readonly value: number } | { readonly _tag: "None" }
+  readonly maxUsd: { readonly _tag: "Some"; readonly value: number } | { readonly _tag: "None" }
   readonly provider: "openai" | "embedded"
   readonly scenario: string
   readonly json: boolean
@@ -156,6 +165,21 @@ const openAiTarget = Effect.fnUntraced(function* (input: Input) {
   return target
 })
 
+/** The policy with the catalogue's prices where the user gave none. The catalogue is an optional package. */
+const withPrices = Effect.fnUntraced(function* ({ policy, baseUrl }: Target) {
+  const catalogue = yield* Effect.tryPromise(() => import("../../layers/ModelPrices.ts")).pipe(
+    Effect.catch(() => Effect.succeed(null))
+  )
+  if (catalogue === null || policy.routes.every((route) => route.prices !== null)) return policy
+  const { RecoveryPolicy } = yield* Effect.promise(() => import("../../domain/RecoveryPolicy.ts"))
+  const place = baseUrl === null ? { provider: "openai" } : { baseUrl }
+  const priced = policy.routes.map((route) => ({
+    ...route,
+    prices: route.prices ?? catalogue.factsOf(route.model, place).prices
+  }))
+  return new RecoveryPolicy({ ...policy, routes: priced })
+})
+
 const runIn = Effect.fnUntraced(function* (input: Input) {
   yield* killOnSecond
   const { realpath } = yield* Effect.promise(() => import("node:fs/promises"))
@@ -165,6 +189,16 @@ const runIn = Effect.fnUntraced(function* (input: Input) {
     catch: () => new ConfigurationError({ field: "--dir", reason: `(${input.dir}) does not exist` })
   })
   const target = yield* input.provider === "embedded" ? embeddedTarget(input) : openAiTarget(input)
+  const policy = yield* withPrices(target)
+  const { unpriced } = yield* Effect.promise(() => import("../../domain/Budget.ts"))
+  const unknown = unpriced(policy.routes)
+  const maxCostUsd = input.maxUsd._tag === "Some" ? input.maxUsd.value : null
+  const maxTokens = input.maxTokens._tag === "Some" ? input.maxTokens.value : null
+  if (maxCostUsd !== null && unknown !== null)
+    return yield* new ConfigurationError({
+      field: "--max-usd",
+      reason: `needs the price of ${unknown.model}, which no catalogue gives for this address: set HOLDFAST_PRICES="${unknown.model}=IN/OUT", USD per million tokens`
+    })
 
   const { make: openAi } = yield* Effect.promise(() => import("../../layers/OpenAiModelClient.ts"))
   const ModelSummarizer = yield* Effect.promise(() => import("../../layers/ModelSummarizer.ts"))
@@ -185,7 +219,7 @@ const runIn = Effect.fnUntraced(function* (input: Input) {
   const { BudgetLedger } = yield* Effect.promise(() => import("../../services/BudgetLedger.ts"))
   const { SystemPrompt } = yield* Effect.promise(() => import("../../services/AgentHooks.ts"))
 
-  const summary = Summary.makeSummary()
+  const summary = Summary.makeSummary({ maxCostUsd, hasPrices: unknown === null })
   const display = makeDisplay({
     write: (text) => process.stdout.write(text),
     isTerminal: process.stdout.isTTY === true
@@ -222,15 +256,12 @@ const runIn = Effect.fnUntraced(function* (input: Input) {
         ? cause
         : new ConfigurationError({ field: "configuration", reason: "the client cannot be made" })
   })
-  const recovery = RecoveryLive.layer(target.policy).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: target.policy.routes[0].model })),
+  const recovery = RecoveryLive.layer(policy).pipe(
+    Layer.provide(ModelSummarizer.layer({ model: policy.routes[0].model })),
     Layer.provide(Layer.succeed(ModelClient, client)),
     Layer.provide(EventsMemory.layerTo(onRecovery))
   )
-  const ledger =
-    input.maxTokens._tag === "Some"
-      ? yield* BudgetMemory.make({ maxTokens: input.maxTokens.value, maxCostUsd: null })
-      : null
+  const ledger = maxTokens === null && maxCostUsd === null ? null : yield* BudgetMemory.make({ maxTokens, maxCostUsd })
 
   const turn = Effect.flatMap(Recovery, (executor) =>
     runAgent({ executor, conversation, maxSteps: input.maxSteps, stream: true, emit: onAgent }, input.prompt)

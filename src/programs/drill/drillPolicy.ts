@@ -16,8 +16,13 @@ export const modelsOf = (scenario: Scenario): { readonly primary: string; readon
   fallback: scenario.config?.fallback === undefined ? "fallback-model" : scenario.config.fallback
 })
 
-const routeOf = (config: ScenarioConfig, model: string): RouteInput => {
-  const prices = config.prices?.[model]
+/** A fallback the scenario does not name costs what the primary does: it never stands in the way of a limit in USD. */
+const pricesOf = (config: ScenarioConfig, model: string, primary: string): RouteInput["prices"] =>
+  config.prices?.[model] ??
+  (config.maxCostUsd !== undefined && config.fallback === undefined ? config.prices?.[primary] : undefined)
+
+const routeOf = (config: ScenarioConfig, model: string, primary: string): RouteInput => {
+  const prices = pricesOf(config, model, primary)
   return {
     model,
     outputLimit: limitOf(config.modelMaxTokens, model, defaultOutputLimit),
@@ -73,7 +78,7 @@ export const policyInputOf = (
     ...changesOf(config),
     routes:
       fallback === null
-        ? [routeOf(config, models.primary)]
-        : [routeOf(config, models.primary), routeOf(config, fallback)]
+        ? [routeOf(config, models.primary, models.primary)]
+        : [routeOf(config, models.primary, models.primary), routeOf(config, fallback, models.primary)]
   }
 }

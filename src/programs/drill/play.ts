@@ -193,8 +193,9 @@ const recoveryOf = (play: Play): Layer.Layer<Recovery, ConfigurationError> => {
       try: () => {
         const settings = settingsOf(scenario)
         const policy = new RecoveryPolicy(policyInputOf(scenario, settings.models))
-        const fault = unpriced(limitsOf(scenario), policy.routes[0])
-        if (fault !== null) throw new ConfigurationError({ field: "maxCostUsd", reason: fault })
+        const fault = limitsOf(scenario).maxCostUsd === null ? null : unpriced(policy.routes)
+        if (fault !== null)
+          throw new ConfigurationError({ field: "maxCostUsd", reason: `needs the price of ${fault.model}` })
         const own = scenario.config?.headers
         return RecoveryLive.layer(policy).pipe(
           Layer.provide(ModelSummarizer.layer({ model: settings.models.primary })),

@@ -14,10 +14,15 @@ export interface Summary {
   usage: Usage.Usage
   /** USD; null = unknown. */
   costUsd: number | null
+  /** USD the run may spend; null = no limit. */
+  readonly maxCostUsd: number | null
+  /** Every model that may be asked has a price. */
+  readonly hasPrices: boolean
   readonly filesChanged: Set<string>
 }
 
-export const makeSummary = (): Summary => ({
+export const makeSummary = (given: Pick<Summary, "maxCostUsd" | "hasPrices">): Summary => ({
+  ...given,
   steps: 0,
   toolCalls: 0,
   attempts: 0,
@@ -57,6 +62,14 @@ export const noteRecovery = (summary: Summary, event: RecoveryEvent): void => {
 
 const count = (value: number | null): string => (value === null ? "unknown" : String(value))
 
+const costText = (summary: Summary): string => {
+  const limit = summary.maxCostUsd === null ? "" : ` of $${summary.maxCostUsd} allowed`
+  if (summary.costUsd !== null) return `$${summary.costUsd.toFixed(4)}${limit}`
+  return summary.hasPrices
+    ? `unknown (a request ended without its usage; booked as the most it could cost)${limit}`
+    : "unknown (no prices for this model)"
+}
+
 const rowsOf = (summary: Summary): ReadonlyArray<readonly [string, string]> => [
   ["steps", String(summary.steps)],
   ["tool calls", String(summary.toolCalls)],
@@ -66,7 +79,7 @@ const rowsOf = (summary: Summary): ReadonlyArray<readonly [string, string]> => [
     "tokens",
     `${count(summary.usage.promptTokens)} in${summary.usage.cachedTokens === null ? "" : ` (${summary.usage.cachedTokens} cached)`}, ${count(summary.usage.completionTokens)} out`
   ],
-  ["cost", summary.costUsd === null ? "unknown (no prices for this model)" : `$${summary.costUsd.toFixed(4)}`],
+  ["cost", costText(summary)],
   ["files changed", summary.filesChanged.size === 0 ? "none" : [...summary.filesChanged].join(", ")]
 ]
 

@@ -78,7 +78,7 @@ describe("the raw executor", () => {
       const ledger = yield* BudgetMemory.make({ maxTokens: null, maxCostUsd: 1 })
       for (const sent of [executor.complete(request), Stream.runDrain(executor.stream(request))]) {
         const exit = yield* Effect.exit(Effect.provideService(sent, BudgetLedger, ledger))
-        assert.include(Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : "", "prices needs the price of large")
+        assert.include(Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : "", "prices is not known for large")
       }
       assert.strictEqual(model.requests.length, 0)
     })
