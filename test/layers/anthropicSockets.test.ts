@@ -228,6 +228,7 @@ describe("streams of events on real sockets", () => {
   it.live.each([
     {
       how: "a connection that is reset",
+      cause: "ModelStreamInterruptedError",
       first: (response: ServerResponse): void => {
         begin(response)
         response.write(text("hel"), () => setTimeout(() => response.destroy(), 20))
@@ -235,6 +236,7 @@ describe("streams of events on real sockets", () => {
     },
     {
       how: "an end without message_stop",
+      cause: "ModelStreamInterruptedError",
       first: (response: ServerResponse): void => {
         begin(response)
         response.end(text("hel"))
@@ -242,6 +244,7 @@ describe("streams of events on real sockets", () => {
     },
     {
       how: "an overloaded_error in the middle",
+      cause: "ModelOverloadedError",
       first: (response: ServerResponse): void => {
         begin(response)
         response.write(text("hel"))
@@ -250,16 +253,19 @@ describe("streams of events on real sockets", () => {
     },
     {
       how: "a server that is silent but for its socket",
+      cause: "ModelTimeoutError",
       first: (response: ServerResponse): void => {
         begin(response)
         response.write(text("hel"))
       }
     }
-  ])("recovers from $how, and shows no word twice", ({ first }) =>
+  ])("recovers from $how, and shows no word twice; alone it is $cause", ({ cause, first }) =>
     Effect.gen(function* () {
       const { reply, requests, words, parts } = yield* played([first, whole], { idleTimeout: 300 })
       assert.deepStrictEqual([reply, words, requests], ["hello world", "hello world", 2])
       assert.strictEqual(parts.filter((part) => part._tag === "Reset").length, 1)
+      const failure = yield* Effect.flip(played([first], { idleTimeout: 300, maxAttempts: 1 }))
+      assert.strictEqual(failure._tag === "RecoveryRetriesExhausted" ? failure.lastCause : failure._tag, cause)
     })
   )
 
