@@ -10,9 +10,10 @@ import { TrailEntry } from "./Trail.ts"
 import { Count } from "./Usage.ts"
 
 const fields = {
-  /** Requests of the main conversation of the logical request that ended the work; 0 when none was sent. */
+  /** Requests of the main conversation in `trail`; 0 when none was sent. */
   attempts: Schema.Int,
   elapsedMs: Schema.Finite,
+  /** From an agent: of its whole turn; from Recovery: of the logical request. */
   trail: Schema.Array(TrailEntry),
   guidance: Schema.String,
   partialText: Schema.optionalKey(Schema.Redacted(Schema.String))

@@ -1,4 +1,4 @@
-/** Every HTTP request of a logical request, in order. Counts, codes and names; no texts, no keys. */
+/** Every HTTP request of a logical request, or of an agent's turn, in order. Counts, codes and names; no texts, no keys. */
 import * as Schema from "effect/Schema"
 import { WaitOrigin } from "./RecoveryAction.ts"
 import { Count, Usage } from "./Usage.ts"
@@ -9,7 +9,7 @@ export const TrailEntry = Schema.Struct({
   attempt: Schema.NullOr(Count),
   model: Schema.String,
   maxOutputTokens: Count,
-  /** Milliseconds since the logical request began. */
+  /** Milliseconds since the logical request began; in the failure of an agent, since its turn began. */
   startedMs: Schema.Finite,
   durationMs: Schema.Finite,
   /** HTTP status; null when no answer came. */

@@ -29,6 +29,7 @@ import { local } from "../domain/TokenEstimate.ts"
 import { attemptsIn, type TrailEntry } from "../domain/Trail.ts"
 import * as Usage from "../domain/Usage.ts"
 import { Booking } from "../services/Booking.ts"
+import { TurnTrail } from "../services/TurnTrail.ts"
 import type { Reservation, Worst } from "../services/BudgetLedger.ts"
 import { BackoffSchedule } from "../services/Overrides.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
@@ -166,6 +167,7 @@ export const recover = Effect.fnUntraced(function* (
   const { policy, requestId, emit, turn } = options
   const clock = yield* Clock.Clock
   const random = yield* Random.Random
+  const takeTrail = yield* TurnTrail
   const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const startedAt = now()
   const record: Record = { startedAt, trail: [], first: null, last: null, budget: null, lastOutcome: "none" }
@@ -549,6 +551,7 @@ export const recover = Effect.fnUntraced(function* (
   return yield* Effect.onExit(started, (exit) =>
     Effect.suspend(() => {
       leave(turn, now())
+      takeTrail?.(record.trail, startedAt)
       const told =
         emit === null
           ? Effect.void

@@ -11,6 +11,7 @@ import type { ToolCall } from "../../domain/ModelReply.ts"
 import type { ReplyPart } from "../../domain/ReplyPart.ts"
 import type { ToolResult } from "../../domain/ToolResult.ts"
 import type { ToolboxShape } from "../../services/Toolbox.ts"
+import { TurnTrail } from "../../services/TurnTrail.ts"
 
 interface Started {
   readonly name: string
@@ -69,7 +70,8 @@ export const makeEarlyTools = (
         const known = started.get(at)
         if (!isHeld && (known === undefined || !isSame(known, call))) {
           if (known !== undefined) yield* Fiber.interrupt(known.fiber)
-          const fiber = yield* Effect.forkIn(toolbox.run(call), scope)
+          // A tool's own requests are none of the turn's, whenever it runs.
+          const fiber = yield* Effect.forkIn(Effect.provideService(toolbox.run(call), TurnTrail, null), scope)
           started.set(at, { name: call.name, arguments: call.arguments, fiber })
         }
         isHeld = isHeld || holdsNext

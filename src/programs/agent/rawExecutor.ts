@@ -2,18 +2,24 @@
  * The raw client as an executor: one request, no recovery. For titles, memories and one-shot sub-agents, and for programs
  * that want every failure as it is. Requests are still admitted by the session's budget and settled after.
  */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import { unpriced } from "../../domain/Budget.ts"
 import { ConfigurationError } from "../../domain/ConfigurationError.ts"
-import type { Prices } from "../../domain/Cost.ts"
+import { costOf, type Prices } from "../../domain/Cost.ts"
+import type { ModelError } from "../../domain/ModelError.ts"
 import type { ModelPart, ModelReply } from "../../domain/ModelReply.ts"
 import type { ModelRequest, WireRequest } from "../../domain/ModelRequest.ts"
 import type { ReplyPart } from "../../domain/ReplyPart.ts"
-import type { Usage } from "../../domain/Usage.ts"
+import type { TrailEntry } from "../../domain/Trail.ts"
+import * as Usage from "../../domain/Usage.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { ModelRequestExecutor, RequestFailure } from "../../services/Recovery.ts"
+import { TurnTrail } from "../../services/TurnTrail.ts"
 import { booked, reserve, spentByFailure } from "./reserve.ts"
 
 export interface RawOptions {
@@ -62,28 +68,75 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
       : Effect.die(new ConfigurationError({ field: "prices", reason: fault.error.reason }))
   })
 
+  const entryOf = (
+    wire: WireRequest,
+    durationMs: number,
+    exit: Exit.Exit<unknown, ModelError>,
+    reply: ModelReply | null
+  ): TrailEntry => {
+    const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
+    const error = found !== null && found._tag === "Some" ? found.value : null
+    const usage = reply?.usage ?? error?.usage ?? Usage.unknown
+    const hasBegun = reply !== null || error?.status === 200
+    const isFinal = Usage.isKnown(usage)
+    return {
+      role: wire.role,
+      attempt: wire.role === "main" ? 1 : null,
+      model: wire.model,
+      maxOutputTokens: wire.maxOutputTokens,
+      startedMs: 0,
+      durationMs,
+      status: hasBegun ? 200 : (error?.status ?? null),
+      outcome: error !== null ? error.kind : reply === null ? "interrupted" : "ok",
+      code: error?.code ?? null,
+      requestId: reply?.requestId ?? error?.requestId ?? null,
+      waitMs: null,
+      waitOrigin: null,
+      usage,
+      usageFinal: !hasBegun || isFinal,
+      costUsd: !hasBegun ? 0 : isFinal && prices !== null ? costOf(prices, usage) : null
+    }
+  }
+
+  const nowMillis = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1e6)
+
+  /** A request begins; what is returned writes it into the trail of the turn, if one is collected. */
+  const begin = Effect.fnUntraced(function* (wire: WireRequest) {
+    const takeTrail = yield* TurnTrail
+    const sentAt = yield* nowMillis
+    return (exit: Exit.Exit<unknown, ModelError>, reply: ModelReply | null): Effect.Effect<void> =>
+      takeTrail === null
+        ? Effect.void
+        : Effect.map(nowMillis, (endedAt) => takeTrail([entryOf(wire, endedAt - sentAt, exit, reply)], sentAt))
+  })
+
   return {
     complete: (request): Effect.Effect<ModelReply, RequestFailure> => {
       const wire = wireOf(request)
-      return Effect.andThen(priced, booked(wire, prices, client.generate(wire)))
+      const call = Effect.flatMap(begin(wire), (end) =>
+        Effect.onExit(client.generate(wire), (exit) => end(exit, Exit.isSuccess(exit) ? exit.value : null))
+      )
+      return Effect.andThen(priced, booked(wire, prices, call))
     },
     stream: (request): Stream.Stream<ReplyPart, RequestFailure> => {
       const wire = wireOf(request)
       return Stream.unwrap(
         Effect.gen(function* () {
           yield* priced
-          let usage: Usage | null = null
+          let reply: ModelReply | null = null
           let began = false
           yield* Effect.acquireRelease(reserve(wire, prices), (settle, exit) =>
-            settle(began ? usage : spentByFailure(exit))
+            settle(began ? (reply?.usage ?? null) : spentByFailure(exit))
           )
+          const end = yield* begin(wire)
           return client.stream(wire).pipe(
             Stream.tap((part) =>
               Effect.sync(() => {
                 began = true
-                if (part._tag === "End") usage = part.reply.usage
+                if (part._tag === "End") reply = part.reply
               })
             ),
+            Stream.onExit((exit) => end(exit, reply)),
             Stream.flatMap((part) => Stream.fromIterable(partOf(part)))
           )
         })

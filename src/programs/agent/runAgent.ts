@@ -27,6 +27,7 @@ import type { Phase } from "../../domain/ModelChoice.ts"
 import { toMessage, type ModelReply } from "../../domain/ModelReply.ts"
 import type { ModelRequest, Priority } from "../../domain/ModelRequest.ts"
 import type { CacheTtl } from "../../domain/PromptCache.ts"
+import type { TrailEntry } from "../../domain/Trail.ts"
 import type { RouteInput } from "../../domain/RecoveryPolicy.ts"
 import { notRun, toMessage as toResultMessage } from "../../domain/ToolResult.ts"
 import { AgentHooks, AgentMemory, HistoryPreparation, SystemPrompt } from "../../services/AgentHooks.ts"
@@ -37,6 +38,7 @@ import { PolicyOverride, TokenEstimate } from "../../services/Overrides.ts"
 import { PromptCacheTtl } from "../../services/PromptCacheTtl.ts"
 import type { ModelRequestExecutor, RequestFailure } from "../../services/Recovery.ts"
 import { Toolbox } from "../../services/Toolbox.ts"
+import { TurnTrail, type TakeTrail } from "../../services/TurnTrail.ts"
 import { makeEarlyTools, noEarlyTools } from "./earlyTools.ts"
 import { makeTools } from "./runTools.ts"
 
@@ -134,11 +136,21 @@ const runTurn = Effect.fnUntraced(function* (
   let steps = 0
   let toolCalls = 0
   const texts: Array<string> = []
+  const trail: Array<TrailEntry> = []
+
+  const takeTrail: TakeTrail = (entries, since) => {
+    for (const entry of entries) trail.push({ ...entry, startedMs: entry.startedMs + since - startedAt })
+  }
+
+  /** What was sent so far in this turn. */
+  const tried = () => ({
+    attempts: trail.filter((entry) => entry.attempt !== null).length,
+    elapsedMs: now() - startedAt,
+    trail: [...trail]
+  })
 
   const ending = (lastOutcome: string, sentence: string, text: string | null = null) => ({
-    attempts: 0,
-    elapsedMs: now() - startedAt,
-    trail: [],
+    ...tried(),
     steps,
     lastOutcome,
     guidance: sentence,
@@ -147,12 +159,12 @@ const runTurn = Effect.fnUntraced(function* (
 
   const checkBudget = ledger === null ? Effect.void : ledger.check
 
-  /** A budget that is used up carries the text of the whole turn. */
+  /** A budget that is used up carries the text and the trail of the whole turn. */
   const withWork = (failure: AgentFailure): AgentFailure =>
     failure instanceof BudgetExceeded
       ? new BudgetExceeded({
           ...failure,
-          elapsedMs: now() - startedAt,
+          ...tried(),
           ...partialOf([...texts, ...(failure.partial === null ? [] : [failure.partial])].join("\n\n"))
         })
       : failure
@@ -232,7 +244,7 @@ const runTurn = Effect.fnUntraced(function* (
     const request = yield* requestOf(recalled)
     const early =
       options.earlyTools === true && options.stream === true ? makeEarlyTools(toolbox, guard, scope) : noEarlyTools
-    const reply = yield* onModel(request, ask(request, early.see))
+    const reply = yield* Effect.provideService(onModel(request, ask(request, early.see)), TurnTrail, takeTrail)
     const unfit = unfitOf(reply)
     if (unfit !== null) return yield* unfit
     steps = number
