@@ -24,3 +24,16 @@ it("exports these names", () => {
     JSON.parse(readFileSync(join(import.meta.dirname, "fixtures/public-names.json"), "utf8"))
   )
 })
+
+/** An entry point that the table above forgets would be a promise nobody holds. */
+it("pins every entry point of the package", () => {
+  const { exports } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8")) as {
+    readonly exports: Readonly<Record<string, unknown>>
+  }
+  const names = JSON.parse(readFileSync(join(import.meta.dirname, "fixtures/public-names.json"), "utf8")) as object
+  const entries = Object.keys(exports).filter((name) => name !== "./package.json")
+  assert.deepStrictEqual(
+    entries.map((name) => (name === "." ? "core" : name.slice(2))).sort(),
+    Object.keys(names).sort()
+  )
+})
