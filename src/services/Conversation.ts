@@ -8,6 +8,6 @@ import type { Message } from "../domain/Message.ts"
 export interface Conversation {
   readonly messages: Effect.Effect<ReadonlyArray<Message>>
   readonly append: (messages: ReadonlyArray<Message>) => Effect.Effect<void>
-  /** Only to repair a history that was found broken. */
+  /** Only to repair a history that was found broken, and to put results next to their calls. */
   readonly replace: (messages: ReadonlyArray<Message>) => Effect.Effect<void>
 }

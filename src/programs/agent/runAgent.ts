@@ -21,7 +21,7 @@ import {
 import type { AgentEvent } from "../../domain/AgentEvent.ts"
 import { repairHistory } from "../../domain/historyRepair.ts"
 import * as LoopGuard from "../../domain/LoopGuard.ts"
-import type { Message } from "../../domain/Message.ts"
+import { isAssistant, type Message } from "../../domain/Message.ts"
 import { leadingSystem } from "../../domain/MessageGroups.ts"
 import type { Phase } from "../../domain/ModelChoice.ts"
 import { toMessage, type ModelReply } from "../../domain/ModelReply.ts"
@@ -261,14 +261,17 @@ const runTurn = Effect.fnUntraced(function* (
       },
       guard
     )
-    const addResults = Effect.suspend(() => {
-      const results = tools.results()
-      return Effect.andThen(
-        conversation.append(calls.map((call, index) => toResultMessage(call, results[index] ?? notRun("no result.")))),
-        Effect.forEach(calls, (call, index) =>
-          emit({ _tag: "ResultAdded", call, result: results[index] ?? notRun("no result.") })
-        )
-      )
+    const addResults = Effect.gen(function* () {
+      const found = tools.results()
+      const results = calls.map((call, index) => ({ call, result: found[index] ?? notRun("no result.") }))
+      const added = results.map(({ call, result }) => toResultMessage(call, result))
+      const history = yield* conversation.messages
+      const at = history.findLastIndex(isAssistant) + 1
+      // What the caller said while the tools ran comes behind their results: nothing may part a call from its result.
+      yield* at === history.length
+        ? conversation.append(added)
+        : conversation.replace([...history.slice(0, at), ...added, ...history.slice(at)])
+      yield* Effect.forEach(results, (one) => emit({ _tag: "ResultAdded", ...one }), { discard: true })
     })
     // From the reply's place in the history to its last result nothing can come between.
     const done = yield* Effect.uninterruptibleMask((restore) =>

@@ -300,6 +300,36 @@ describe("tools", () => {
       assert.include(results[2], "Not run")
     })
   )
+  it.effect("puts what the user says while tools run behind their results, and the model reads it next", () =>
+    Effect.gen(function* () {
+      const conversation = yield* ConversationMemory.make([{ role: "user", content: "go" }])
+      const steer = ToolboxLive.tool({
+        name: "steer",
+        description: "",
+        parameters: Schema.Struct({}),
+        run: () => Effect.as(conversation.append([{ role: "user", content: "rather this" }]), "ran")
+      })
+      const { executor, requests } = executorOf([asks(call("a", "steer"), call("b", "echo")), says("done")])
+      const ran = yield* runWith(executor, [steer, echo().one], { conversation })
+      assert.isTrue(Exit.isSuccess(ran.exit))
+      assert.strictEqual(roles(requests[1]?.messages ?? []), "uattu")
+      assert.strictEqual(requests[1]?.messages.at(-1)?.content, "rather this")
+      assert.isNull(unpaired(ran.history))
+    })
+  )
+  it.effect("reads what the user says while the model answers in the next step", () =>
+    Effect.gen(function* () {
+      const conversation = yield* ConversationMemory.make([{ role: "user", content: "go" }])
+      const steered = Effect.as(
+        conversation.append([{ role: "user", content: "rather this" }]),
+        asks(call("a", "echo"))
+      )
+      const { executor, requests } = executorOf([steered, says("done")])
+      yield* runWith(executor, [echo().one], { conversation })
+      assert.strictEqual(roles(requests[1]?.messages ?? []), "uuat")
+      assert.strictEqual(requests[1]?.messages[1]?.content, "rather this")
+    })
+  )
   it.effect("sees fiber-local values of the call and services of the layer", () =>
     Effect.gen(function* () {
       class Store extends Context.Service<Store, { readonly name: string }>()("test/Store") {}
