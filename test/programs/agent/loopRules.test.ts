@@ -9,6 +9,7 @@ import { isAgentError } from "../../../src/domain/AgentError.ts"
 import type { Message } from "../../../src/domain/Message.ts"
 import { unpaired } from "../../../src/domain/MessageGroups.ts"
 import { makeModelError } from "../../../src/domain/ModelError.ts"
+import type { ToolCall } from "../../../src/domain/ModelReply.ts"
 import type { ReplyPart } from "../../../src/domain/ReplyPart.ts"
 import * as Usage from "../../../src/domain/Usage.ts"
 import * as BudgetMemory from "../../../src/layers/BudgetMemory.ts"
@@ -394,26 +395,98 @@ describe("early tools", () => {
     })
   )
 
+  /** Streams what each round brings; a number is a pause. */
+  const streaming = (rounds: ReadonlyArray<ReadonlyArray<ReplyPart | number>>): ModelRequestExecutor => {
+    let round = 0
+    return {
+      complete: () => Effect.die("not used"),
+      stream: () =>
+        Stream.suspend(() => {
+          const parts = rounds[round] ?? []
+          round += 1
+          return parts.reduce<Stream.Stream<ReplyPart>>(
+            (before, part) =>
+              Stream.concat(
+                before,
+                typeof part === "number" ? Stream.drain(Stream.fromEffect(Effect.sleep(part))) : Stream.make(part)
+              ),
+            Stream.empty
+          )
+        }),
+      turn: (body) => body
+    }
+  }
+  const ready = (one: ToolCall): ReplyPart => ({ _tag: "ToolCallReady", ...one })
+  const runEarly = Effect.fnUntraced(function* (
+    rounds: ReadonlyArray<ReadonlyArray<ReplyPart | number>>,
+    tools: ReadonlyArray<ToolboxLive.Tool>
+  ) {
+    const options = { stream: true, earlyTools: true, maxSteps: rounds.length }
+    return yield* drive(yield* Effect.forkChild(runWith(streaming(rounds), tools, options)))
+  })
+
   it.effect("ask the guard: a call that would break the run does not start", () =>
     Effect.gen(function* () {
       const { one, seen } = echo({ repeat: "safe", parallel: true })
-      let round = 0
-      const executor: ModelRequestExecutor = {
-        complete: () => Effect.die("not used"),
-        stream: () =>
-          Stream.suspend(() => {
-            round += 1
-            const next = call(`c${round}`, "echo")
-            return Stream.make(
-              { _tag: "ToolCallReady", ...next } as const,
-              { _tag: "Finish", reply: asks(next) } as const
-            )
-          }),
-        turn: (body) => body
-      }
-      const ran = yield* runWith(executor, [one], { stream: true, earlyTools: true })
+      const rounds = Array.from({ length: 8 }, (_, i): ReadonlyArray<ReplyPart | number> => {
+        const next = call(`c${i}`, "echo")
+        return [ready(next), 500, { _tag: "Finish", reply: asks(next) }]
+      })
+      const ran = yield* runEarly(rounds, [one])
       assert.isTrue(Exit.isFailure(ran.exit))
       assert.strictEqual(seen.length, 7)
+    })
+  )
+
+  it.effect("that run alone hold back the calls behind them", () =>
+    Effect.gen(function* () {
+      const order: Array<string> = []
+      const noting = (name: string, options: ToolboxLive.RunOptions) =>
+        tool(
+          name,
+          Effect.sync(() => (order.push(name), "ran")),
+          { repeat: "safe", ...options }
+        )
+      const calls = [call("a", "alone"), call("b", "beside")]
+      yield* runEarly(
+        [[...calls.map(ready), 500, { _tag: "Reset" }, { _tag: "Finish", reply: says("changed my mind") }]],
+        [noting("alone", {}), noting("beside", { parallel: true })]
+      )
+      assert.deepStrictEqual(order, ["alone"])
+    })
+  )
+
+  it.effect("give no result to a call with other arguments, and are stopped before another takes their place", () =>
+    Effect.gen(function* () {
+      const order: Array<string> = []
+      const slow = ToolboxLive.tool({
+        name: "slow",
+        description: "",
+        parameters: Schema.Struct({ n: Schema.Int }),
+        repeat: "safe",
+        parallel: true,
+        run: ({ n }) =>
+          n === 1
+            ? Effect.onInterrupt(Effect.never, () => Effect.sync(() => void order.push("stopped 1")))
+            : Effect.sync(() => (order.push(`ran ${n}`), `got ${n}`))
+      })
+      const [first, second, third] = [1, 2, 3].map((n) => call("a", "slow", { n }))
+      const ran = yield* runEarly(
+        [
+          [
+            ready(first!),
+            500,
+            { _tag: "Reset" },
+            ready(second!),
+            500,
+            // What is ready is not what the reply asks for in the end.
+            { _tag: "Finish", reply: asks(third!) }
+          ]
+        ],
+        [slow]
+      )
+      assert.strictEqual(ran.history.at(-1)?.content, "got 3")
+      assert.deepStrictEqual(order, ["stopped 1", "ran 2", "ran 3"])
     })
   )
 })

@@ -558,7 +558,7 @@ describe("early tools", () => {
       const first = call("a", "echo", { text: "x", n: 1 })
       const again = call("b", "echo", '{"n":1.0, "text":"x"}')
       const ran = yield* runEarly(
-        [ready(first), 10, { _tag: "Reset" }, ready(again), 10, { _tag: "Finish", reply: asks(again) }],
+        [ready(first), 500, { _tag: "Reset" }, ready(again), 500, { _tag: "Finish", reply: asks(again) }],
         [one]
       )
       assert.strictEqual(seen.length, 1)
@@ -573,7 +573,7 @@ describe("early tools", () => {
         [
           ready(call("a", "once", { text: "x" })),
           ready(call("b", "echo", { text: "y" })),
-          10,
+          500,
           { _tag: "Reset" },
           { _tag: "Finish", reply: says("changed my mind") }
         ],
@@ -601,10 +601,10 @@ describe("early tools", () => {
         [
           ready(call("a", "slow", { n: 1 })),
           500,
-          10,
+          500,
           { _tag: "Reset" },
           ready(final),
-          10,
+          500,
           { _tag: "Finish", reply: asks(final) }
         ],
         [slow]
