@@ -12,6 +12,7 @@ import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { PromptCacheTtl } from "../services/PromptCacheTtl.ts"
 import { assemblerOf, readBody, toBody } from "./anthropicWire.ts"
+import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type ThrownAnswer } from "./clientOver.ts"
 import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type RawBodies } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
@@ -76,11 +77,18 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
         })
         .asResponse()
 
+  const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
+
   return clientOver({
+    identity: identityFor({
+      baseUrl: sdk.baseURL,
+      account: secrets[0] ?? null,
+      own: options.fetch ?? (options.client === undefined && secrets.length > 0 ? null : (options.client ?? sdk))
+    }),
     profile,
     requestIdHeader: "request-id",
     malformed: AnthropicResponseError,
-    secrets: typeof sdk.apiKey === "string" ? [sdk.apiKey] : [],
+    secrets,
     raw,
     thrownAnswer,
     sender: Effect.map(cacheTtl, sendWith),

@@ -11,6 +11,7 @@ import { openai } from "../domain/profiles/openai.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import type { BudgetParam } from "../domain/RecoveryPolicy.ts"
 import { ModelClient } from "../services/ModelClient.ts"
+import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type ThrownAnswer } from "./clientOver.ts"
 import { assemblerOf, budgetParamOf, readBody, toBody } from "./openAiWire.ts"
 import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type RawBodies } from "./providerAnswer.ts"
@@ -66,6 +67,13 @@ const thrownAnswer = (cause: unknown): ThrownAnswer | null =>
     ? { status: cause.status, headers: cause.headers, error: cause.error }
     : null
 
+/** What the caller has put in the network's place; null = the network. */
+const ownTransport = (options: OpenAiOptions): object | null => {
+  if (options.client === undefined) return options.fetch ?? options.fetchOptions ?? null
+  const own: unknown = Reflect.get(options.client, "fetch")
+  return typeof own === "function" && own !== globalThis.fetch ? own : null
+}
+
 /** Chosen by address, never by an answer. */
 const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
   if (options.baseUrl !== undefined) return profileForBaseUrl(options.baseUrl)
@@ -88,11 +96,18 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
       })
       .asResponse()
 
+  const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
+
   return clientOver({
+    identity: identityFor({
+      baseUrl: sdk.baseURL,
+      account: secrets.length === 0 ? null : [sdk.apiKey, sdk.organization, sdk.project].join(" "),
+      own: secrets.length === 0 ? (options.client ?? sdk) : ownTransport(options)
+    }),
     profile,
     requestIdHeader: "x-request-id",
     malformed: OpenAIResponseError,
-    secrets: typeof sdk.apiKey === "string" ? [sdk.apiKey] : [],
+    secrets,
     raw,
     thrownAnswer,
     sender: Effect.succeed(send),

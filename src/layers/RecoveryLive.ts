@@ -13,13 +13,13 @@ import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest } from "../domain/ModelRequest.ts"
 import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
-import { forBackground, forTools, RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
+import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
 import { complete } from "../programs/complete.ts"
 import type { RecoverOptions } from "../programs/recover.ts"
 import { makeRouteDoor } from "../programs/routeDoor.ts"
 import { stream } from "../programs/stream.ts"
 import { BudgetLedger, type LedgerShape } from "../services/BudgetLedger.ts"
-import { HealthStore } from "../services/HealthStore.ts"
+import { HealthStore, type RouteKey } from "../services/HealthStore.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { DeadlineOverride, PolicyOverride, PriorityOverride, TokenEstimate } from "../services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../services/Recovery.ts"
@@ -27,6 +27,7 @@ import { RecoveryEvents } from "../services/RecoveryEvents.ts"
 import { Summarizer } from "../services/Summarizer.ts"
 import { Transcript } from "../services/Transcript.ts"
 import { makeTurn, Turn } from "../services/Turn.ts"
+import { identityOf } from "./clientIdentity.ts"
 
 type Client = (typeof ModelClient)["Service"]
 
@@ -87,6 +88,7 @@ export const layer = (
       const own = events === null ? null : quiet(events)
       const transcript = Option.getOrNull(Context.getOption(context, Transcript))
       const clientOf = (name: string | null): Client => (name === null ? primary : (clients[name] ?? primary))
+      const keyOf = (route: Route): RouteKey => `${identityOf(clientOf(route.client))}\u0000${route.model}`
       const backgroundPolicy = forBackground(policy)
 
       // Ids are unique in the process and tell processes apart; they carry no meaning.
@@ -123,7 +125,7 @@ export const layer = (
           role: priority === "background" ? "background" : "main",
           emit: own === null ? listen : listen === null ? own : (event) => Effect.andThen(own(event), listen(event)),
           ledger,
-          health: makeRouteDoor(resolved, yield* HealthStore),
+          health: makeRouteDoor(resolved, yield* HealthStore, keyOf),
           turn: (yield* Turn) ?? makeTurn(),
           callerCap: request.maxOutputTokens ?? null
         }

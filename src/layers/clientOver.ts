@@ -38,6 +38,8 @@ export interface ThrownAnswer {
 }
 
 export interface Wire {
+  /** Whom the requests reach; see `ModelClient`. */
+  readonly identity: string
   readonly profile: ProviderProfile
   /** Header with the provider's own id of a request. */
   readonly requestIdHeader: string
@@ -163,5 +165,5 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     })
   })
 
-  return ModelClient.of({ generate, stream })
+  return ModelClient.of({ identity: wire.identity, generate, stream })
 }

@@ -30,14 +30,14 @@ export interface RouteDoor {
   readonly release: (tick: Tick) => Effect.Effect<void>
 }
 
-/** Key of a route for the health store. */
-export const keyOf = (route: Route): RouteKey => `${route.client ?? ""}\u0000${route.model}`
+/** Key of a route by the name of its client: enough where one set of clients is all there is. */
+const keyByName = (route: Route): RouteKey => `${route.client ?? ""}\u0000${route.model}`
 
 /** null when the policy has route health off. */
 export const makeRouteDoor = (
   policy: RecoveryPolicy,
   store: HealthStoreShape,
-  key: (route: Route) => RouteKey = keyOf
+  key: (route: Route) => RouteKey = keyByName
 ): RouteDoor | null => {
   const config = policy.routeHealth
   if (config === null) return null

@@ -15,5 +15,10 @@ export class ModelClient extends Context.Service<
   {
     readonly generate: (request: WireRequest) => Effect.Effect<ModelReply, ModelError>
     readonly stream: (request: WireRequest) => Stream.Stream<ModelPart, ModelError>
+    /**
+     * Names the provider and key it speaks for, never the key itself. Clients of one identity share the health of their
+     * routes; without one a client shares it with no other object.
+     */
+    readonly identity?: string
   }
 >()("holdfast/services/ModelClient") {}
