@@ -63,6 +63,29 @@ const unknownClientOf = (
 const unpricedBy = (ledger: LedgerShape | null, policy: RecoveryPolicy): ConfigurationError | null =>
   ledger === null || ledger.limits.maxCostUsd === null ? null : (unpriced(policy.routes)?.error ?? null)
 
+/** Whether a value is a client: JavaScript may bring a layer, or nothing, in its place. */
+export const isClient = (value: unknown): value is Client =>
+  typeof value === "object" &&
+  value !== null &&
+  "generate" in value &&
+  typeof value.generate === "function" &&
+  "stream" in value &&
+  typeof value.stream === "function"
+
+/** What does not fit between the routes of a policy and the clients beside the default one; null = all fits. */
+export const mismatchOf = (
+  policy: RecoveryPolicy,
+  clients: Readonly<Record<string, Client>>
+): ConfigurationError | null => {
+  for (const [name, client] of Object.entries(clients)) {
+    if (!isClient(client))
+      return new ConfigurationError({ field: `clients.${name}`, reason: "is not a client: give make() of an adapter" })
+    if (!policy.routes.some((route) => route.client === name))
+      return new ConfigurationError({ field: `clients.${name}`, reason: "is named by no route" })
+  }
+  return unknownClientOf(policy, clients)
+}
+
 /**
  * A policy without a client for one of its routes is a ConfigurationError, as is a client that no route names.
  */
@@ -74,11 +97,8 @@ export const layer = (
     Recovery,
     Effect.gen(function* () {
       const clients = options.clients ?? {}
-      const unknownClient = unknownClientOf(policy, clients)
-      if (unknownClient !== null) return yield* unknownClient
-      for (const name of Object.keys(clients))
-        if (!policy.routes.some((route) => route.client === name))
-          return yield* new ConfigurationError({ field: `clients.${name}`, reason: "is named by no route" })
+      const mismatch = mismatchOf(policy, clients)
+      if (mismatch !== null) return yield* mismatch
       const unpricedRoute = unpricedBy(yield* BudgetLedger, policy)
       if (unpricedRoute !== null) return yield* unpricedRoute
       const primary = yield* ModelClient
