@@ -111,6 +111,10 @@ const byCode: { readonly [K in FaultKind]?: ReadonlyArray<Hints> } = {
   ],
   invalid_request: [
     [
+      "Nothing was sent. In `messages` a tool call lacks its result, or a result its call; the result stands right behind the call.",
+      ["unpaired_tool_calls"]
+    ],
+    [
       "An image cannot be read or is too large. Make it smaller (under 5 MB, under 8,000 pixels a side) or save it in another format.",
       ["image_too_large", "invalid_image", "invalid_image_format", "image_parse_error", "invalid_image_url"]
     ],
@@ -154,7 +158,39 @@ const byCode: { readonly [K in FaultKind]?: ReadonlyArray<Hints> } = {
   ]
 }
 
-const sentenceOf = ({ kind, code }: Situation): string =>
+/** What a field of a request must be, by its path without indices. */
+const requirements: Readonly<Record<string, string>> = {
+  request: "must be an object with `messages`",
+  messages: "must be a list of messages",
+  "messages[]": "must be an object with `role` and `content`",
+  "messages[].role": "must be system, developer, user, assistant or tool",
+  "messages[].content": "must be a text or a list of parts; only an assistant may leave it out",
+  "messages[].content[]": "must be an object with a `type`",
+  "messages[].tool_call_id": "must be the id of the call it answers",
+  "messages[].tool_calls": "must be a list of tool calls",
+  "messages[].tool_calls[]": "must have an `id` and a `function` with `name` and `arguments`, all of them texts",
+  tools: "must be a list of tools",
+  "tools[]": "must have the type function and a `function` with a `name`",
+  maxOutputTokens: "must be a whole number from 1",
+  priority: "must be foreground or background",
+  params: "must be an object: further fields of the provider's request body",
+  "params.model": "belongs to the policy: name the model in `routes`",
+  "params.messages": "belongs beside `params`: give `messages`",
+  "params.stream": "is set by holdfast: call `stream` or `complete`",
+  "params.max_tokens": "is set by holdfast: give `maxOutputTokens`",
+  "params.max_completion_tokens": "is set by holdfast: give `maxOutputTokens`"
+}
+
+/** For a request that was refused before it was sent, whose code is the path of a field; null = another refusal. */
+const fieldGuidance = ({ kind, code, status }: Situation): string | null => {
+  if (kind !== "invalid_request" || status !== null || code === null) return null
+  const requirement = requirements[code.replaceAll(/\[\d+\]/g, "[]")]
+  return requirement === undefined ? null : `Nothing was sent. \`${code}\` ${requirement}.`
+}
+
+const sentenceOf = (situation: Situation): string => fieldGuidance(situation) ?? codeGuidance(situation)
+
+const codeGuidance = ({ kind, code }: Situation): string =>
   (code === null ? undefined : byCode[kind]?.find(([, codes]) => codes.includes(code))?.[0]) ?? table[kind]
 
 /** What happened and what to do; with a known reset also when it makes sense to try again. */

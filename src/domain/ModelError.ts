@@ -289,7 +289,10 @@ export class ModelNotFoundError extends Schema.TaggedError<ModelNotFoundError>()
   }
 }
 
-/** The provider does not accept the request as it is. */
+/**
+ * The provider does not accept the request as it is. With status null it was refused here, before it was sent; the code
+ * is then the path of a field (`messages[2].content`), or a word for what is wrong.
+ */
 export class ModelRequestError extends Schema.TaggedError<ModelRequestError>()(
   "ModelRequestError",
   fieldsOf("invalid_request")
@@ -298,7 +301,10 @@ export class ModelRequestError extends Schema.TaggedError<ModelRequestError>()(
     return "invalid_request"
   }
   override get message(): string {
-    return sentence("the provider does not accept the request", this)
+    return sentence(
+      this.status === null ? "the request cannot be sent as it is" : "the provider does not accept the request",
+      this
+    )
   }
   get guidance(): string {
     return guide(this)

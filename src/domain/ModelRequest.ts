@@ -10,11 +10,14 @@ export type Role = "main" | "summarizer" | "background"
 export interface ModelRequest {
   readonly messages: ReadonlyArray<Message>
   readonly tools?: ReadonlyArray<ToolSpec>
-  /** The caller's cap on output tokens. No budget ever goes above it. */
+  /** The caller's cap on output tokens, a whole number from 1. No budget ever goes above it. */
   readonly maxOutputTokens?: number
   /** Default: foreground. */
   readonly priority?: Priority
-  /** Further fields of the provider's request body (temperature, response_format ...), sent as they are. */
+  /**
+   * Further fields of the provider's request body (temperature, response_format ...), sent as they are. `model`,
+   * `messages`, `stream`, `max_tokens` and `max_completion_tokens` are holdfast's own: a request with one is refused.
+   */
   readonly params?: Readonly<Record<string, unknown>>
 }
 

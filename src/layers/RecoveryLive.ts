@@ -14,6 +14,7 @@ import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest } from "../domain/ModelRequest.ts"
 import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
 import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/RecoveryPolicy.ts"
+import { requestFault } from "../domain/requestFault.ts"
 import { complete } from "../programs/complete.ts"
 import type { RecoverOptions } from "../programs/recover.ts"
 import { makeRouteDoor } from "../programs/routeDoor.ts"
@@ -132,6 +133,8 @@ export const layer = (
         request: ModelRequest,
         listen: ((event: RecoveryEvent) => Effect.Effect<void>) | null
       ) {
+        const fault = requestFault(request)
+        if (fault !== null) return yield* Effect.fail(fault)
         const priority = request.priority ?? (yield* PriorityOverride) ?? "foreground"
         const found = yield* resolve(priority === "background" ? backgroundPolicy : policy)
         const resolved = (request.tools?.length ?? 0) > 0 ? forTools(found) : found

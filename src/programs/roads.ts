@@ -7,6 +7,7 @@ import type { ModelReply } from "../domain/ModelReply.ts"
 import type { ModelRequest } from "../domain/ModelRequest.ts"
 import { forTools, RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
 import { makeModelError } from "../domain/ModelError.ts"
+import { requestFault } from "../domain/requestFault.ts"
 import type { ModelClient } from "../services/ModelClient.ts"
 import { TokenEstimate } from "../services/Overrides.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
@@ -30,6 +31,8 @@ const ask =
   (client: Client, whole: RecoveryPolicy, summarizer: (typeof Summarizer)["Service"], passTruncated: boolean): Ask =>
   (request) =>
     Effect.gen(function* () {
+      const fault = requestFault(request)
+      if (fault !== null) return yield* Effect.fail(fault)
       const policy = (request.tools?.length ?? 0) > 0 ? forTools(whole) : whole
       const role = request.priority === "background" ? "background" : "main"
       const requestId = "road"

@@ -128,7 +128,7 @@ describe("on real sockets", () => {
       const ask = Effect.flatMap(Recovery, (recovery) =>
         recovery.complete({
           messages: [{ role: "user", content: [part], name: "ann" }],
-          params: { temperature: 0.5, vendor_option: { x: true }, max_tokens: 1 }
+          params: { temperature: 0.5, vendor_option: { x: true } }
         })
       )
       yield* Effect.provide(ask, layerOf(server))

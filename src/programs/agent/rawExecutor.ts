@@ -13,6 +13,7 @@ import { costOf, type Prices } from "../../domain/Cost.ts"
 import type { ModelError } from "../../domain/ModelError.ts"
 import type { ModelPart, ModelReply } from "../../domain/ModelReply.ts"
 import type { ModelRequest, WireRequest } from "../../domain/ModelRequest.ts"
+import { requestFault } from "../../domain/requestFault.ts"
 import type { ReplyPart } from "../../domain/ReplyPart.ts"
 import type { TrailEntry } from "../../domain/Trail.ts"
 import * as Usage from "../../domain/Usage.ts"
@@ -112,6 +113,8 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
 
   return {
     complete: (request): Effect.Effect<ModelReply, RequestFailure> => {
+      const fault = requestFault(request)
+      if (fault !== null) return Effect.fail(fault)
       const wire = wireOf(request)
       const call = Effect.flatMap(begin(wire), (end) =>
         Effect.onExit(client.generate(wire), (exit) => end(exit, Exit.isSuccess(exit) ? exit.value : null))
@@ -119,6 +122,8 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
       return Effect.andThen(priced, booked(wire, prices, call))
     },
     stream: (request): Stream.Stream<ReplyPart, RequestFailure> => {
+      const fault = requestFault(request)
+      if (fault !== null) return Stream.fail(fault)
       const wire = wireOf(request)
       return Stream.unwrap(
         Effect.gen(function* () {
