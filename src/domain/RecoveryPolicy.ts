@@ -13,6 +13,7 @@ import * as Schema from "effect/Schema"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import { Prices } from "./Cost.ts"
 import { RouteHealthConfig } from "./RouteHealth.ts"
+import { schemaFault } from "./schemaFault.ts"
 
 /** A span of time in milliseconds, finite and more than 0. */
 const Millis = Schema.Finite.check(Schema.isGreaterThan(0))
@@ -271,12 +272,12 @@ export type PresetName = keyof typeof presets
 
 const bad = (field: string, reason: string): ConfigurationError => new ConfigurationError({ field, reason })
 
-const toMillis = (field: string, input: Duration.Input): number => {
+/** `off`: what switches the span off, for the message. */
+const toMillis = (field: string, input: Duration.Input, off = ""): number => {
   const duration = Duration.fromInput(input)
   if (Option.isNone(duration)) throw bad(field, 'is not a duration such as "30 seconds" or a number of milliseconds')
   const millis = Duration.toMillis(duration.value)
-  if (!(Number.isFinite(millis) && millis > 0))
-    throw bad(field, "must be longer than 0 and finite; null switches it off")
+  if (!(Number.isFinite(millis) && millis > 0)) throw bad(field, `must be longer than 0 and finite${off}`)
   return millis
 }
 
@@ -303,21 +304,10 @@ const healthOf = (input: RouteHealthInput): unknown => {
 
 const decode = Schema.decodeUnknownResult(Resolved, { onExcessProperty: "error" })
 
-/** First path segment of a schema failure, as a field name: `routes[0].model`. */
-const fieldOf = (message: string): string => {
-  const at = /at (\[.*\])/.exec(message)?.[1]
-  if (at === undefined) return "policy"
-  return at
-    .slice(1, -1)
-    .split("][")
-    .map((part, index) => {
-      const name = part.replaceAll('"', "")
-      return /^\d+$/.test(name) ? `[${name}]` : index === 0 ? name : `.${name}`
-    })
-    .join("")
-}
+const isFields = (input: unknown): boolean => typeof input === "object" && input !== null && !Array.isArray(input)
 
-const isFields = (input: unknown): boolean => typeof input === "object" && input !== null
+/** Fields with fields of their own: what is not given keeps its default. */
+const groups = ["backoff", "fallbackAfter", "minContinuationGain", "compaction", "routeHealth"] as const
 
 const resolve = (input: RecoveryPolicyInput): Resolved => {
   if (!isFields(input)) throw bad("policy", "must be an object of fields")
@@ -326,11 +316,16 @@ const resolve = (input: RecoveryPolicyInput): Resolved => {
   if (odd !== -1) throw bad(`routes[${odd}]`, "must be an object with a model")
   const known = new Set(Object.keys(fields))
   for (const key of Object.keys(input)) if (!known.has(key)) throw bad(key, "is not a field of a policy")
+  for (const group of groups) {
+    const value: unknown = input[group]
+    const isOff = value === null && group === "routeHealth"
+    if (value !== undefined && !isOff && !isFields(value)) throw bad(group, "must be an object of fields")
+  }
   const { backoff, ...rest } = input
   const given: Record<string, unknown> = { ...strict, ...rest }
   for (const field of durationFields) {
     const value = input[field]
-    if (value !== undefined && value !== null) given[field] = toMillis(field, value)
+    if (value !== undefined && value !== null) given[field] = toMillis(field, value, "; null switches it off")
   }
   given["backoff"] = {
     ...strict.backoff,
@@ -343,8 +338,10 @@ const resolve = (input: RecoveryPolicyInput): Resolved => {
   given["routes"] = input.routes.map(routeOf)
   if (input.routeHealth !== undefined && input.routeHealth !== null) given["routeHealth"] = healthOf(input.routeHealth)
   const decoded = decode(given)
-  if (Result.isFailure(decoded))
-    throw bad(fieldOf(decoded.failure.message), decoded.failure.message.replace(/\n[^]*/, ""))
+  if (Result.isFailure(decoded)) {
+    const { field, reason } = schemaFault(decoded.failure)
+    throw bad(field === "" ? "policy" : field, reason)
+  }
   return crossCheck(decoded.success)
 }
 

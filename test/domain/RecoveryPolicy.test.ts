@@ -85,6 +85,11 @@ describe("a policy", () => {
     ["minContinuationGain.token", { minContinuationGain: { token: 5 } }],
     ["routes[0].ouputLimit", { routes: [{ model: "m", ouputLimit: 32_000 }] }],
     ["routes[1]", { routes: [{ model: "m" }, null] }],
+    ["backoff", { backoff: null }],
+    ["compaction", { compaction: "off" }],
+    ["minContinuationGain", { minContinuationGain: null }],
+    ["fallbackAfter", { fallbackAfter: ["overload"] }],
+    ["routeHealth", { routeHealth: 3 }],
     ["routeHealth.cooldown", { routeHealth: { cooldown: 5_000 } }],
     ["routeHealth.coolDown", { routeHealth: { coolDown: "soon" } }],
     ["routeHealth.coolDownMax", { routeHealth: { coolDownMax: "4 seconds" } }]
@@ -92,6 +97,15 @@ describe("a policy", () => {
     const error = fault(() => new RecoveryPolicy({ routes, ...input } as RecoveryPolicyInput))
     assert.strictEqual(error.field, field)
     assert.include(error.message, field)
+  })
+
+  it("says what is wrong, and that null switches a span off only where it does", () => {
+    const reason = (input: object) =>
+      fault(() => new RecoveryPolicy({ routes, ...input } as RecoveryPolicyInput)).reason
+    assert.include(reason({ deadline: -5 }), "null switches it off")
+    assert.strictEqual(reason({ backoff: { base: -5 } }), "must be longer than 0 and finite")
+    assert.strictEqual(reason({ routeHealth: { coolDown: -1 } }), "must be longer than 0 and finite")
+    assert.strictEqual(reason({ routeHealth: { coolDwn: 3 } }), "is not a field that is known here")
   })
 
   it("lets a fallback's smaller limit only clamp", () => {
