@@ -41,8 +41,9 @@ export {
 export { toMessage, type FinishReason, type ModelPart, type ModelReply, type ToolCall } from "./domain/ModelReply.ts"
 export type { ModelRequest, Priority, Role, WireRequest } from "./domain/ModelRequest.ts"
 export { Outcome } from "./domain/Outcome.ts"
+export { makeProfile } from "./domain/ownProfile.ts"
 export { profileForBaseUrl, profileNamed, profiles } from "./domain/Profiles.ts"
-export { makeProfile, withCodes, type ProviderProfile } from "./domain/ProviderProfile.ts"
+export { withCodes, type ProviderProfile } from "./domain/ProviderProfile.ts"
 export { RecoveryAction } from "./domain/RecoveryAction.ts"
 export {
   InvalidRetryAfterError,

@@ -85,13 +85,14 @@ export const ProviderProfile = Schema.Struct({
 })
 export type ProviderProfile = typeof ProviderProfile.Type
 
-/** A profile from the parts that differ from plain OpenAI compatibility. */
-export const makeProfile = (
-  parts: Pick<ProviderProfile, "name"> &
-    Partial<Omit<ProviderProfile, "name" | "capabilities">> & {
-      readonly capabilities?: Partial<ProviderProfile["capabilities"]>
-    }
-): ProviderProfile => ({
+/** The parts of a profile that differ from plain OpenAI compatibility. */
+export type ProfileParts = Pick<ProviderProfile, "name"> &
+  Partial<Omit<ProviderProfile, "name" | "capabilities">> & {
+    readonly capabilities?: Partial<ProviderProfile["capabilities"]>
+  }
+
+/** A profile of ours, not checked: a test does that once for all. Callers' own go through `ownProfile.ts`. */
+export const makeProfile = (parts: ProfileParts): ProviderProfile => ({
   baseUrls: [],
   codeAt: [],
   rows: [],
@@ -130,20 +131,23 @@ export const resetHeader = (
 ): HintSource => ({ header, pointer: null, format, exhausted, ...(window === undefined ? {} : { window }) })
 
 /** Rows a user adds: this status with this code or type is of this kind. They win over the profile's own. */
-export interface UserCode {
-  readonly status: number
-  readonly code: string
-  readonly kind: FaultKind
-}
+const UserCode = Schema.Struct({ status: Schema.Int, code: Schema.String, kind: FaultKind })
+export type UserCode = typeof UserCode.Type
+
+const isUserCode = Schema.is(UserCode)
 
 /** A row whose status its kind does not allow is a configuration error that names the row. */
 export const withCodes = (profile: ProviderProfile, codes: ReadonlyArray<UserCode>): ProviderProfile => {
-  for (const [index, row] of codes.entries())
+  for (const [index, row] of codes.entries()) {
+    const field = `codes[${index}]`
+    if (!isUserCode(row))
+      throw new ConfigurationError({ field, reason: "must have a status (a number), a code (a text) and a known kind" })
     if (!isLegal(row.kind, row.status))
       throw new ConfigurationError({
-        field: `codes[${index}]`,
+        field,
         reason: `says that HTTP ${row.status} means ${row.kind}, which that status never does`
       })
+  }
   return {
     ...profile,
     rows: [

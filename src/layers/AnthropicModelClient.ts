@@ -6,6 +6,7 @@ import * as Redacted from "effect/Redacted"
 import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import { AnthropicResponseError } from "../domain/ModelError.ts"
 import type { WireRequest } from "../domain/ModelRequest.ts"
+import { checkedProfile } from "../domain/ownProfile.ts"
 import { anthropic } from "../domain/profiles/anthropic.ts"
 import type { CacheTtl } from "../domain/PromptCache.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
@@ -59,7 +60,7 @@ const thrownAnswer = (cause: unknown): ThrownAnswer | null =>
 export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Service"] => {
   const raw: RawBodies = new WeakMap()
   const sdk = sdkOf(options, raw)
-  const profile = options.profile ?? anthropic
+  const profile = options.profile === undefined ? anthropic : checkedProfile(options.profile)
 
   /** What the session has settled wins; a profile without markers gets none. */
   const cacheTtl = Effect.map(PromptCacheTtl, (settled) =>

@@ -6,6 +6,7 @@ import * as Redacted from "effect/Redacted"
 import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import { OpenAIResponseError } from "../domain/ModelError.ts"
 import type { WireRequest } from "../domain/ModelRequest.ts"
+import { checkedProfile } from "../domain/ownProfile.ts"
 import { profileForBaseUrl } from "../domain/Profiles.ts"
 import { openai } from "../domain/profiles/openai.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
@@ -84,7 +85,7 @@ const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
 export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service"] => {
   const raw: RawBodies = new WeakMap()
   const sdk = sdkOf(options, raw)
-  const profile = options.profile ?? defaultProfile(options)
+  const profile = options.profile === undefined ? defaultProfile(options) : checkedProfile(options.profile)
   const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? budgetParamOf(profile, model)
 
   const send: Send = (request, isStream, signal) =>

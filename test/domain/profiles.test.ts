@@ -9,6 +9,7 @@ import { groq } from "../../src/domain/profiles/groq.ts"
 import { llamacpp } from "../../src/domain/profiles/llamacpp.ts"
 import { openai } from "../../src/domain/profiles/openai.ts"
 import { openrouter } from "../../src/domain/profiles/openrouter.ts"
+import { checkedProfile, makeProfile } from "../../src/domain/ownProfile.ts"
 import { ProviderProfile, withCodes } from "../../src/domain/ProviderProfile.ts"
 
 const error = (code: unknown) => ({ error: { code, message: "x" } })
@@ -47,6 +48,41 @@ describe("a provider profile", () => {
 
   it("refuses a user's row that its status does not allow, and names it", () => {
     assert.throws(() => withCodes(openai, [{ status: 404, code: "x", kind: "rate_limited" }]), /codes\[0\]/)
+  })
+
+  const row = { status: 429, at: null, value: "x", kind: "rate_limited" }
+  it.each([
+    ["profile.name", {}],
+    ["profile.rows", { name: "n", rows: "x" }],
+    ["profile.rows[0]", { name: "n", rows: [{ ...row, status: 401, kind: "overloaded" }] }],
+    ["profile.rows[1].kind", { name: "n", rows: [row, { ...row, kind: "overladed" }] }],
+    ["profile.rows[0].bogus", { name: "n", rows: [{ ...row, bogus: 1 }] }],
+    ["profile.rows[0].status", { name: "n", rows: [{ value: "x", at: null, kind: "overloaded" }] }],
+    ["profile.statuses.401", { name: "n", statuses: { 401: "overloaded" } }],
+    ["profile.finishFaults.err", { name: "n", finishFaults: { err: "connection" } }],
+    ["profile.budgetParam", { name: "n", budgetParam: "tokens" }],
+    ["profile.row", { name: "n", row: [] }]
+  ])("of a user's own is refused with the field %s", (field, parts) => {
+    const make = makeProfile as (parts: unknown) => ProviderProfile
+    try {
+      make(parts)
+    } catch (cause) {
+      assert.deepInclude(cause, { _tag: "ConfigurationError", field })
+      return
+    }
+    throw new Error("it was accepted")
+  })
+
+  it("of a user's own is as good as one of ours when nothing is wrong", () => {
+    assert.strictEqual(makeProfile({ name: "n", rows: [{ ...row, kind: "rate_limited" }] }).rows.length, 1)
+    for (const profile of profiles) assert.strictEqual(checkedProfile(profile), profile)
+  })
+
+  it("names a user's code without a known kind", () => {
+    const add = withCodes as (profile: ProviderProfile, codes: ReadonlyArray<unknown>) => ProviderProfile
+    const good = { status: 429, code: "x", kind: "overloaded" }
+    for (const bad of [{ ...good, kind: "overladed" }, { ...good, status: "429" }, { ...good, code: 5 }, null])
+      assert.throws(() => add(openai, [good, bad]), /codes\[1\]/)
   })
 
   it("lets a user's row win over its own", () => {

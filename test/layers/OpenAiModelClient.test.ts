@@ -7,6 +7,7 @@ import { ConfigurationError } from "../../src/domain/ConfigurationError.ts"
 import type { ModelPart } from "../../src/domain/ModelReply.ts"
 import type { WireRequest } from "../../src/domain/ModelRequest.ts"
 import { openai } from "../../src/domain/profiles/openai.ts"
+import * as AnthropicModelClient from "../../src/layers/AnthropicModelClient.ts"
 import * as OpenAiModelClient from "../../src/layers/OpenAiModelClient.ts"
 
 const request: WireRequest = {
@@ -216,4 +217,10 @@ describe("a bad option", () => {
       assert.notInclude(JSON.stringify(exit) + String(exit), "12345678")
     })
   )
+})
+
+it("refuses a profile that cannot work, and names the field", () => {
+  const profile = { ...openai, rows: [{ status: 401, at: null, value: "x", kind: "overloaded" as const }] }
+  for (const make of [OpenAiModelClient.make, AnthropicModelClient.make])
+    assert.throws(() => make({ apiKey: "sk-test", profile }), ConfigurationError, /profile\.rows\[0\]/)
 })
