@@ -4,6 +4,7 @@
  */
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { printAsText } from "./failureText.ts"
 import { Detector } from "./LoopGuard.ts"
 import { standingFields } from "./RecoveryError.ts"
 import { TrailEntry } from "./Trail.ts"
@@ -115,6 +116,8 @@ export class TruncatedReplyError extends Schema.TaggedError<TruncatedReplyError>
 
 /** What ends a turn beside the failures of a request. */
 export type AgentError = BudgetExceeded | LoopBroken | StepLimitReached | ContentFilteredError | TruncatedReplyError
+
+printAsText([BudgetExceeded, LoopBroken, StepLimitReached, ContentFilteredError, TruncatedReplyError])
 
 const tags: ReadonlySet<string> = new Set([
   "BudgetExceeded",

@@ -1,6 +1,7 @@
 /** One sentence per failure that a user can act on. A pure table: never reads a provider's words. */
 import type { FaultKind } from "./FaultKind.ts"
 import type { FailReason } from "./RecoveryAction.ts"
+import { instantText } from "./wording.ts"
 
 export interface Situation {
   readonly kind: FaultKind
@@ -27,7 +28,7 @@ const table: Readonly<Record<FaultKind, string>> = {
   permission: "This key may not use this model or feature. Ask the owner of the organisation, or use another model.",
   not_found: "The model or address does not exist. Check the model's name and the base URL.",
   invalid_request:
-    "The provider does not accept the request as it is. The code and the provider's message name the field to change.",
+    "The provider does not accept the request as it is. Its code, and its own words in `providerMessage`, name the field to change.",
   payload_too_large: "The request body is too large for the server. Send less, or smaller attachments.",
   content_filtered: "A content filter refused the request. Change the content; trying again does not help.",
   malformed_response:
@@ -195,15 +196,9 @@ const codeGuidance = ({ kind, code }: Situation): string =>
 
 /** What happened and what to do; with a known reset also when it makes sense to try again. */
 export const guidanceFor = (situation: Situation): string => {
-  const { resetAtEpochMillis } = situation
-  const isDate = resetAtEpochMillis !== null && Math.abs(resetAtEpochMillis) <= lastEpochMillis
-  return isDate
-    ? `${sentenceOf(situation)} It is full again at ${new Date(resetAtEpochMillis).toISOString()}.`
-    : sentenceOf(situation)
+  const reset = instantText(situation.resetAtEpochMillis)
+  return reset === null ? sentenceOf(situation) : `${sentenceOf(situation)} It is full again at ${reset}.`
 }
-
-/** The last instant a date can name. */
-const lastEpochMillis = 8.64e15
 
 const reasons: { readonly [K in FailReason]?: string } = {
   Attempts:
@@ -217,7 +212,7 @@ const reasons: { readonly [K in FailReason]?: string } = {
     "The whole output budget went into invisible text. Raise escalatedMaxTokens, or lower the reasoning effort.",
   InvalidRetryAfter:
     "The provider sent a wait hint that cannot be read. Try again later, or use the preset broad, which skips such hints.",
-  Deadline: "The time for this request is used up. Try again at `retryAt` if it is set, or allow a longer deadline.",
+  Deadline: "The time for this request is used up. Try again later, or allow a longer deadline.",
   StillTooLong:
     "The input is too long even after compaction. Remove large messages, or use a model with a larger window.",
   NothingToCompact:
@@ -228,8 +223,13 @@ const reasons: { readonly [K in FailReason]?: string } = {
   Budget: "The budget of this session is used up. The finished work is kept; raise the limit to go on."
 }
 
-/** Guidance for what recovery gave up on. */
-export const guidanceForReason = (reason: FailReason): string => reasons[reason] ?? "Try again later."
+/** Guidance for what recovery gave up on. `retryAt`: epoch milliseconds from which another try makes sense; null = unknown. */
+export const guidanceForReason = (reason: FailReason, retryAt: number | null = null): string => {
+  const instant = instantText(retryAt)
+  return reason === "Deadline" && instant !== null
+    ? `The wait does not fit into the time for this request. Try again from ${instant} on, or allow a longer deadline.`
+    : (reasons[reason] ?? "Try again later.")
+}
 
 /** What a reply can be besides a failure. */
 export type ReplyValue = "ok" | "output_truncated" | "refusal" | "content_filtered"

@@ -8,6 +8,7 @@
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { printAsText } from "./failureText.ts"
 import { FaultKind, isLegal } from "./FaultKind.ts"
 import { guidanceFor } from "./Guidance.ts"
 import { HintReading } from "./RetryAfter.ts"
@@ -427,9 +428,11 @@ const classes = {
   empty_reply: OpenAIResponseError
 } as const
 
-const tags: ReadonlySet<string> = new Set(
-  [...Object.values(classes), AnthropicResponseError].map((Class) => Class.identifier)
-)
+const all = new Set([...Object.values(classes), AnthropicResponseError])
+
+printAsText(all)
+
+const tags: ReadonlySet<string> = new Set([...all].map((Class) => Class.identifier))
 
 /** Whether a value is one of the errors a model client fails with. */
 export const isModelError = (value: unknown): value is ModelError =>

@@ -4,8 +4,10 @@
  */
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { printAsText } from "./failureText.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "./Usage.ts"
+import { requestsText, spanText } from "./wording.ts"
 
 /** Fields of every failure recovery ends with. */
 export const standingFields = {
@@ -70,8 +72,8 @@ export class RecoveryDeadlineExceeded extends Schema.TaggedError<RecoveryDeadlin
 ) {
   override get message(): string {
     return this.requestedWaitMs === null
-      ? `no whole reply within the deadline (${this.attempts} requests, ${this.elapsedMs} ms)`
-      : `the wait of ${this.requestedWaitMs} ms does not fit into the ${this.remainingMs} ms that are left`
+      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})`
+      : `the wait of ${spanText(this.requestedWaitMs)} does not fit into the ${spanText(this.remainingMs)} that are left`
   }
 }
 
@@ -90,7 +92,7 @@ export class RecoveryRetriesExhausted extends Schema.TaggedError<RecoveryRetries
   { ...fields, reason: ExhaustedReason, partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
 ) {
   override get message(): string {
-    return `recovery is used up (${this.reason}) after ${this.attempts} requests; last: ${this.lastOutcome}`
+    return `recovery is used up (${this.reason}) after ${requestsText(this.attempts)}; last: ${this.lastOutcome}`
   }
   /** The text of the reply so far, without the rest; null when there is none. */
   get partial(): string | null {
@@ -127,6 +129,14 @@ export type RecoveryError =
   | RecoveryRetriesExhausted
   | InvalidRetryAfterError
   | PromptTooLongRetryError
+
+printAsText([
+  RecoveryCancelledError,
+  RecoveryDeadlineExceeded,
+  RecoveryRetriesExhausted,
+  InvalidRetryAfterError,
+  PromptTooLongRetryError
+])
 
 const tags: ReadonlySet<string> = new Set([
   "RecoveryCancelledError",

@@ -84,11 +84,13 @@ export const failureOf = (ending: Ending): RequestFailure => {
       return new InvalidRetryAfterError(fields)
     case "Deadline": {
       const end = endOf(state)
+      const retryAt = action.waitMillis === null ? null : tick.wall + action.waitMillis
       return new RecoveryDeadlineExceeded({
         ...fields,
+        guidance: guidanceForReason("Deadline", retryAt),
         requestedWaitMs: action.waitMillis,
         remainingMs: end === null ? 0 : Math.max(0, end - tick.now),
-        retryAt: action.waitMillis === null ? null : tick.wall + action.waitMillis
+        retryAt
       })
     }
     case "StillTooLong":

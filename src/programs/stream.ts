@@ -14,6 +14,7 @@ import type { RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
 import type { ReplyPart } from "../domain/ReplyPart.ts"
 import { overlapOf, textOf } from "../domain/RequestWindow.ts"
 import * as Usage from "../domain/Usage.ts"
+import { requestsText, spanText } from "../domain/wording.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
 import type { Progress } from "./attemptWatch.ts"
 import type { CompleteOptions } from "./complete.ts"
@@ -23,8 +24,6 @@ import { recover, type AttemptDriver } from "./recover.ts"
 /** Parts that may wait for a slow consumer before the reads stop. */
 const bufferSize = 16
 
-const seconds = (millis: number): string => `${Math.ceil(millis / 1000)} s`
-
 /** What a user may want to see of an event; null = nothing. */
 const noticeOf = (policy: RecoveryPolicy, event: RecoveryEvent): ReplyPart | null => {
   switch (event._tag) {
@@ -33,7 +32,7 @@ const noticeOf = (policy: RecoveryPolicy, event: RecoveryEvent): ReplyPart | nul
         ? {
             _tag: "Notice",
             about: "waiting",
-            text: `next try in ${seconds(event.remainingMs)}, after ${event.attempt} requests`,
+            text: `next try in ${spanText(event.remainingMs)}, after ${requestsText(event.attempt)}`,
             attempt: event.attempt,
             remainingMs: event.remainingMs
           }

@@ -1,0 +1,53 @@
+/** How a failure is printed: what happened, what to do, and every request that was tried. Never a text of the conversation. */
+import type { Trail, TrailEntry } from "./Trail.ts"
+
+/** What any failure of the library may say of itself. */
+export interface Printed {
+  readonly _tag: string
+  readonly message: string
+  readonly guidance?: string
+  readonly requestId?: string | null
+  readonly trail?: Trail
+}
+
+const seconds = (millis: number): string => `${(millis / 1000).toFixed(1)} s`
+
+const entryText = (entry: TrailEntry): string => {
+  const name = entry.attempt === null ? entry.role : `#${entry.attempt}`
+  const status = entry.status === null ? "" : ` HTTP ${entry.status}`
+  const code = entry.code === null ? "" : ` ${entry.code}`
+  const id = entry.requestId === null ? "" : ` (request id ${entry.requestId})`
+  const wait = entry.waitMs === null ? "" : `, then waited ${seconds(entry.waitMs)} (${entry.waitOrigin})`
+  return `  ${seconds(entry.startedMs).padStart(8)}  ${name} ${entry.model}, budget ${entry.maxOutputTokens}: ${entry.outcome}${status}${code}${id}${wait}`
+}
+
+const trailText = (trail: Trail): ReadonlyArray<string> =>
+  trail.length === 0 ? [] : ["What was tried:", ...trail.map(entryText)]
+
+/** `words`: further lines, between what to do and what was tried. */
+export const failureText = (failure: Printed, words: ReadonlyArray<string> = []): string => {
+  const { guidance, requestId = null, trail = [] } = failure
+  return [
+    `${failure._tag}: ${failure.message}`,
+    ...(guidance === undefined ? [] : [guidance]),
+    // The trail says it of each request.
+    ...(requestId === null || trail.length > 0 ? [] : [`Request id: ${requestId}`]),
+    ...words,
+    ...trailText(trail)
+  ].join("\n")
+}
+
+/** What `console.log` asks a value for; the name is Node's and known without importing it. */
+const inspected = Symbol.for("nodejs.util.inspect.custom")
+
+/** Lets `console.log` print failures of these classes as `failureText` does, in place of their bare fields. */
+export const printAsText = (classes: Iterable<{ readonly prototype: Printed }>): void => {
+  for (const { prototype } of classes)
+    Object.defineProperty(prototype, inspected, {
+      configurable: true,
+      writable: true,
+      value(this: Printed): string {
+        return failureText(this)
+      }
+    })
+}

@@ -1,0 +1,26 @@
+/** Numbers as people read them, for messages. Fields keep the exact values. */
+
+/** `625 ms`, `1.5 s`, `5 min`, `2 h 10 min`: at most two units, rounded. */
+export const spanText = (millis: number): string => {
+  const whole = Math.round(millis)
+  if (whole < 1000) return `${whole} ms`
+  const tenths = Math.round(whole / 100) / 10
+  if (tenths < 60) return `${tenths} s`
+  const seconds = Math.round(whole / 1000)
+  if (seconds < 3_600) return twoUnits(seconds, 60, "min", "s")
+  return twoUnits(Math.round(seconds / 60), 60, "h", "min")
+}
+
+const twoUnits = (amount: number, per: number, large: string, small: string): string => {
+  const rest = amount % per
+  return `${Math.floor(amount / per)} ${large}${rest === 0 ? "" : ` ${rest} ${small}`}`
+}
+
+export const requestsText = (count: number): string => `${count} ${count === 1 ? "request" : "requests"}`
+
+/** The last instant a date can name, epoch milliseconds. */
+const lastEpochMillis = 8.64e15
+
+/** An instant in UTC; null when it is unknown or beyond what a date can name. */
+export const instantText = (epochMillis: number | null): string | null =>
+  epochMillis !== null && Math.abs(epochMillis) <= lastEpochMillis ? new Date(epochMillis).toISOString() : null
