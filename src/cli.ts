@@ -1,32 +1,35 @@
 #!/usr/bin/env node
-/** The command line. Every command is a file of programs/cli; what a command needs is loaded when it runs. */
-import { NodeRuntime, NodeServices } from "@effect/platform-node"
-import * as Effect from "effect/Effect"
-import { Command } from "effect/cli"
+/** The command line. Nothing is loaded before it is known that it can be: what is missing is told in one sentence. */
 import { exitCodes } from "./domain/exitCode.ts"
-import { config } from "./programs/cli/config.ts"
-import { drill } from "./programs/cli/drill.ts"
-import { complain, complainOfDefect } from "./programs/cli/exit.ts"
-import { explain } from "./programs/cli/explain.ts"
-import { replay } from "./programs/cli/replay.ts"
-import { run as runCommand } from "./programs/cli/run.ts"
-import { simulate } from "./programs/cli/simulate.ts"
+import { isInstalled, notInstalled, tooOld } from "./programs/cli/absent.ts"
 
-const root = Command.make("holdfast").pipe(
-  Command.withDescription("keeps an agent's model calls alive"),
-  Command.withSubcommands([drill, runCommand, config, replay, simulate, explain])
-)
+/** A reader that went away (`| head -1`) ends the command like Ctrl-C: quietly, with what it had begun put in order. */
+const onReaderGone = (): void => {
+  let isEnding = false
+  const onFailure = (cause: Error): void => {
+    if (Reflect.get(cause, "code") !== "EPIPE") throw cause
+    if (isEnding) return
+    isEnding = true
+    if (!process.emit("SIGINT")) process.exit(exitCodes.interrupted)
+  }
+  process.stdout.on("error", onFailure)
+  process.stderr.on("error", onFailure)
+}
 
-const run = Command.runWith(root, { version: "0.0.0", renderErrors: false })
+const endWith = (sentence: string): void => {
+  process.stderr.write(`holdfast: ${sentence}\n`)
+  process.exitCode = exitCodes.usage
+}
 
-run(process.argv.slice(2)).pipe(
-  Effect.catchTag("ConfigurationError", (error) => complain(error.message, exitCodes.usage)),
-  Effect.catchTag("ShowHelp", (help) =>
-    help.errors.length === 0
-      ? Effect.void
-      : complain(help.errors.map((error) => error.message.replaceAll(/\s+/g, " ")).join("; "), exitCodes.usage)
-  ),
-  Effect.catchDefect(complainOfDefect),
-  Effect.provide(NodeServices.layer),
-  NodeRuntime.runMain({ disableErrorReporting: true })
-)
+onReaderGone()
+const old = tooOld(process.versions.node)
+if (old !== null) endWith(old)
+else
+  await import("./programs/cli/main.ts").then(
+    ({ main }) => main(process.argv.slice(2)),
+    (cause: unknown) => {
+      const sentence = notInstalled(cause, isInstalled)
+      if (sentence === null) throw cause
+      endWith(sentence)
+    }
+  )
