@@ -94,6 +94,21 @@ describe("the command line", () => {
     assert.include(run(["config", "--preset", "unattended"], good).out, "unlimited")
   })
 
+  it("shows the configuration before anything is set", () => {
+    const ran = run(["config", "--preset", "broad"])
+    assert.deepStrictEqual([ran.code, ran.err], [0, ""])
+    for (const part of ["API key   not set", "(OPENAI_MODEL is not set)", "overload 3"]) assert.include(ran.out, part)
+    const json = JSON.parse(run(["config", "--json"]).out) as {
+      readonly notSet: ReadonlyArray<string>
+      readonly policy: { readonly routes: ReadonlyArray<{ readonly model: null }> }
+    }
+    assert.deepStrictEqual(
+      json.policy.routes.map((route) => route.model),
+      [null, null]
+    )
+    assert.include(json.notSet, "OPENAI_API_KEY")
+  })
+
   it("replays a log and finds what differs", () => {
     const line = JSON.parse(run(["drill", fixtures, "--id", "D-RT-03", "--json"]).out) as {
       readonly events: ReadonlyArray<Record<string, unknown>>
@@ -115,7 +130,8 @@ describe("the command line", () => {
   })
 
   it.each<readonly [ReadonlyArray<string>, Record<string, string>, string]>([
-    [["config"], {}, "OPENAI_API_KEY"],
+    [["run", "--prompt", "a"], {}, "OPENAI_API_KEY, OPENAI_MODEL, OPENAI_FALLBACK_MODEL"],
+    [["config"], { HOLDFAST_MAX_ATTEMTPS: "3" }, "HOLDFAST_MAX_ATTEMTPS"],
     [["config"], { ...good, OPENAI_BASE_URL: "ftp://x" }, "OPENAI_BASE_URL"],
     [["config"], { ...good, HOLDFAST_DEADLINE: "soon" }, "HOLDFAST_DEADLINE"],
     [["config", "--preset", "wild"], good, "preset"],

@@ -23,6 +23,12 @@ export interface Settings {
   readonly policy: RecoveryPolicy
 }
 
+/** Settings as far as they are given: what can be shown before anybody has a key. */
+export interface SettingsOutline extends Pick<Settings, "baseUrl" | "preset" | "policy"> {
+  /** Variables a request needs and nobody has set; a model among them stands in the policy as `notSetModel(name)`. */
+  readonly notSet: ReadonlyArray<string>
+}
+
 const bad = (field: string, reason: string): ConfigurationError => new ConfigurationError({ field, reason })
 
 const valueOf = (variables: Variables, name: string): string | null => {
@@ -30,11 +36,27 @@ const valueOf = (variables: Variables, name: string): string | null => {
   return value === undefined || value === "" ? null : value
 }
 
-const required = (variables: Variables, name: string, what: string): string => {
-  const value = valueOf(variables, name)
-  if (value === null) throw bad(name, `is not set: ${what}`)
-  return value
+/** What a request needs, and what to put there. */
+const required = {
+  OPENAI_API_KEY: "put the provider's key there",
+  OPENAI_MODEL: "name the model to ask",
+  OPENAI_FALLBACK_MODEL: "name a second model, or the word none"
+} as const
+
+const notSetOf = (variables: Variables): ReadonlyArray<keyof typeof required> =>
+  (["OPENAI_API_KEY", "OPENAI_MODEL", "OPENAI_FALLBACK_MODEL"] as const).filter(
+    (name) => valueOf(variables, name) === null
+  )
+
+/** Everything that is missing, in one sentence. */
+const missing = (names: ReadonlyArray<keyof typeof required>): ConfigurationError => {
+  const [first] = names
+  if (names.length === 1 && first !== undefined) return bad(first, `is not set: ${required[first]}`)
+  return bad(names.join(", "), `are not set: ${names.map((name) => required[name]).join("; ")}`)
 }
+
+/** Stands in a policy for the model that nobody has named. */
+export const notSetModel = (name: string): string => `(${name} is not set)`
 
 const baseUrlOf = (variables: Variables): string | null => {
   const value = variables["OPENAI_BASE_URL"]
@@ -84,6 +106,13 @@ export const variableNames: ReadonlyArray<string> = [
   ...Object.keys(wholeNumbers),
   ...Object.keys(durations)
 ]
+
+/** A `HOLDFAST_*` variable that no command reads: most likely a misspelt one. Names it; null = there is none. */
+export const unknownVariable = (variables: Variables): ConfigurationError | null => {
+  const ours = (name: string): boolean => name.startsWith("HOLDFAST_")
+  const found = Object.keys(variables).find((name) => ours(name) && !variableNames.includes(name))
+  return found === undefined ? null : bad(found, `is none of ${variableNames.filter(ours).join(", ")}`)
+}
 
 const wholeNumber = (variables: Variables, name: string): number | null => {
   const value = valueOf(variables, name)
@@ -141,11 +170,10 @@ const variableOf = (field: string): string => {
   return found ?? (field.startsWith("routes") ? "OPENAI_FALLBACK_MODEL" : field)
 }
 
-export const resolveSettings = (variables: Variables, preset: PresetName = "strict"): Settings => {
-  const apiKey = required(variables, "OPENAI_API_KEY", "put the provider's key there")
+export const outlineSettings = (variables: Variables, preset: PresetName = "strict"): SettingsOutline => {
   const baseUrl = baseUrlOf(variables)
-  const model = required(variables, "OPENAI_MODEL", "name the model to ask")
-  const fallback = required(variables, "OPENAI_FALLBACK_MODEL", "name a second model, or the word none")
+  const model = valueOf(variables, "OPENAI_MODEL") ?? notSetModel("OPENAI_MODEL")
+  const fallback = valueOf(variables, "OPENAI_FALLBACK_MODEL") ?? notSetModel("OPENAI_FALLBACK_MODEL")
   const outputLimit = wholeNumber(variables, "HOLDFAST_MODEL_MAX_TOKENS")
   const contextWindow = wholeNumber(variables, "HOLDFAST_CONTEXT_WINDOW")
   const prices = pricesIn(variables)
@@ -159,10 +187,19 @@ export const resolveSettings = (variables: Variables, preset: PresetName = "stri
   const name = presetOf(variables, preset)
   const input: RecoveryPolicyInput = { ...presets[name], ...overridesOf(variables), routes }
   try {
-    return { apiKey: Redacted.make(apiKey), baseUrl, preset: name, policy: new RecoveryPolicy(input) }
+    return { baseUrl, preset: name, policy: new RecoveryPolicy(input), notSet: notSetOf(variables) }
   } catch (cause) {
     throw cause instanceof ConfigurationError ? bad(variableOf(cause.field), cause.reason) : cause
   }
+}
+
+/** Everything a request needs. What is missing is told at once, before anything that is wrong. */
+export const resolveSettings = (variables: Variables, preset: PresetName = "strict"): Settings => {
+  const apiKey = valueOf(variables, "OPENAI_API_KEY")
+  const notSet = notSetOf(variables)
+  if (apiKey === null || notSet.length > 0) throw missing(notSet)
+  const { baseUrl, preset: name, policy } = outlineSettings(variables, preset)
+  return { apiKey: Redacted.make(apiKey), baseUrl, preset: name, policy }
 }
 
 /** Variables of a `.env` text: NAME=value lines, `#` comments, optional quotes and `export`. */

@@ -12,7 +12,13 @@ import {
   routeAt,
   type RecoveryPolicyInput
 } from "../../src/domain/RecoveryPolicy.ts"
-import { parseDotEnv, resolveSettings, type Variables } from "../../src/domain/Settings.ts"
+import {
+  outlineSettings,
+  parseDotEnv,
+  resolveSettings,
+  unknownVariable,
+  type Variables
+} from "../../src/domain/Settings.ts"
 
 const routes = [{ model: "large" }, { model: "small" }]
 
@@ -248,6 +254,27 @@ describe("settings", () => {
     const error = fault(() => resolveSettings({ ...good, ...changes }))
     assert.strictEqual(error.field, name)
     assert.notInclude(error.message, "secret")
+  })
+
+  it("name everything that is missing at once", () => {
+    const error = fault(() => resolveSettings({ OPENAI_MODEL: "large", OPENAI_BASE_URL: "localhost" }))
+    assert.strictEqual(error.field, "OPENAI_API_KEY, OPENAI_FALLBACK_MODEL")
+    assert.include(error.reason, "or the word none")
+  })
+
+  it("can be outlined when nothing is set, but not when something is wrong", () => {
+    const found = outlineSettings({}, "broad")
+    assert.deepStrictEqual(found.notSet, ["OPENAI_API_KEY", "OPENAI_MODEL", "OPENAI_FALLBACK_MODEL"])
+    assert.include(describePolicy(found.policy), "(OPENAI_MODEL is not set)")
+    assert.deepStrictEqual(outlineSettings(good).notSet, [])
+    assert.strictEqual(fault(() => outlineSettings({ OPENAI_BASE_URL: "localhost" })).field, "OPENAI_BASE_URL")
+  })
+
+  it("find a variable that is misspelt", () => {
+    const error = unknownVariable({ ...good, PATH: "/bin", HOLDFAST_MAX_ATTEMTPS: "3" })
+    assert.strictEqual(error?.field, "HOLDFAST_MAX_ATTEMTPS")
+    assert.include(error?.reason, "HOLDFAST_MAX_ATTEMPTS")
+    assert.isNull(unknownVariable({ ...good, HOLDFAST_MAX_ATTEMPTS: "3" }))
   })
 
   it("read a .env text", () => {

@@ -3,7 +3,8 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import { Command, Flag } from "effect/cli"
 import { describe } from "../../domain/describe.ts"
-import { settings } from "./variables.ts"
+import { notSetModel } from "../../domain/Settings.ts"
+import { outline } from "./variables.ts"
 
 const flags = {
   preset: Flag.Literals("preset", ["strict", "broad", "unattended", "background"]).pipe(
@@ -18,14 +19,22 @@ export const config = Command.make(
   flags,
   Effect.fnUntraced(function* (input) {
     const chosen = input.preset._tag === "Some" ? { HOLDFAST_PRESET: input.preset.value } : {}
-    const found = yield* settings(process.env, chosen, "strict")
+    const found = yield* outline(process.env, chosen, "strict")
+    const { notSet } = found
+    const apiKey = notSet.includes("OPENAI_API_KEY") ? "not set" : "set"
     if (input.json) {
-      yield* Console.log(
-        JSON.stringify({ preset: found.preset, baseUrl: found.baseUrl, apiKey: "set", policy: { ...found.policy } })
+      const unnamed = notSet.map(notSetModel)
+      const routes = found.policy.routes.map((route) =>
+        unnamed.includes(route.model) ? { ...route, model: null } : route
       )
+      const policy = unnamed.length === 0 ? { ...found.policy } : { ...found.policy, routes }
+      yield* Console.log(JSON.stringify({ preset: found.preset, baseUrl: found.baseUrl, apiKey, notSet, policy }))
       return
     }
-    yield* Console.log(`preset    ${found.preset}\nbase URL  ${found.baseUrl ?? "the provider's own"}\nAPI key   set\n`)
+    yield* Console.log(
+      `preset    ${found.preset}\nbase URL  ${found.baseUrl ?? "the provider's own"}\nAPI key   ${apiKey}\n`
+    )
     yield* Console.log(describe(found.policy))
+    if (notSet.length > 0) yield* Console.log(`\nnot set, and needed for a request: ${notSet.join(", ")}`)
   })
 ).pipe(Command.withDescription("show the resolved policy, models and limits"))

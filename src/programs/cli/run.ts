@@ -153,7 +153,7 @@ const openAiTarget = Effect.fnUntraced(function* (input: Input) {
   }
   const found = yield* settings(process.env, chosen, "broad").pipe(
     Effect.mapError((error) =>
-      error.field === "OPENAI_API_KEY"
+      error.field.startsWith("OPENAI_API_KEY")
         ? new ConfigurationError({
             field: error.field,
             reason: `${error.reason}, or see it work without one: --provider embedded`

@@ -3,7 +3,13 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import { ConfigurationError } from "../../domain/ConfigurationError.ts"
 import type { PresetName } from "../../domain/RecoveryPolicy.ts"
-import { parseDotEnv, resolveSettings, type Settings, type Variables } from "../../domain/Settings.ts"
+import {
+  outlineSettings,
+  parseDotEnv,
+  resolveSettings,
+  unknownVariable,
+  type Variables
+} from "../../domain/Settings.ts"
 
 export const variables = (environment: Variables): Effect.Effect<Variables, never, FileSystem.FileSystem> =>
   Effect.gen(function* () {
@@ -12,18 +18,30 @@ export const variables = (environment: Variables): Effect.Effect<Variables, neve
     return { ...parseDotEnv(text), ...environment }
   })
 
-/** Settings for a command; `flags` win over everything. */
-export const settings = (
+/** Reads the variables for a command; `flags` win over everything. A variable nobody knows is a fault, too. */
+const read = <A>(
   environment: Variables,
   flags: Variables,
-  preset: PresetName
-): Effect.Effect<Settings, ConfigurationError, FileSystem.FileSystem> =>
+  resolve: (variables: Variables) => A
+): Effect.Effect<A, ConfigurationError, FileSystem.FileSystem> =>
   Effect.flatMap(variables(environment), (found) =>
     Effect.try({
-      try: () => resolveSettings({ ...found, ...flags }, preset),
+      try: () => {
+        const unknown = unknownVariable(found)
+        if (unknown !== null) throw unknown
+        return resolve({ ...found, ...flags })
+      },
       catch: (cause) =>
         cause instanceof ConfigurationError
           ? cause
           : new ConfigurationError({ field: "configuration", reason: String(cause) })
     })
   )
+
+/** Settings of a command that sends requests. */
+export const settings = (environment: Variables, flags: Variables, preset: PresetName) =>
+  read(environment, flags, (found) => resolveSettings(found, preset))
+
+/** Settings of a command that only shows them: nothing has to be set. */
+export const outline = (environment: Variables, flags: Variables, preset: PresetName) =>
+  read(environment, flags, (found) => outlineSettings(found, preset))
