@@ -129,6 +129,21 @@ describe("the command line", () => {
     assert.include(other.out, "DIFFERS")
   })
 
+  it("replays what a run has printed", () => {
+    const log = run(["run", "--provider", "embedded", "--scenario", "server-error", "--prompt", "a", "--json"]).out
+    const ran = run(["replay", "log.ndjson"], {}, { "log.ndjson": log })
+    assert.deepStrictEqual([ran.code, ran.err], [0, ""])
+    assert.include(ran.out, "4 decisions, 0 differ")
+  })
+
+  it("does not take a file without events for a log", () => {
+    for (const text of ["", "\n", '{"_tag":"StepStarted"}\n']) {
+      const ran = run(["replay", "log.ndjson"], {}, { "log.ndjson": text })
+      assert.deepStrictEqual([ran.code, ran.out], [2, ""])
+      assert.include(ran.err, "log.ndjson")
+    }
+  })
+
   it.each<readonly [ReadonlyArray<string>, Record<string, string>, string]>([
     [["run", "--prompt", "a"], {}, "OPENAI_API_KEY, OPENAI_MODEL, OPENAI_FALLBACK_MODEL"],
     [["config"], { HOLDFAST_MAX_ATTEMTPS: "3" }, "HOLDFAST_MAX_ATTEMTPS"],

@@ -34,6 +34,12 @@ export interface ReplayStep {
   readonly isSame: boolean
 }
 
+export interface Replayed {
+  readonly steps: ReadonlyArray<ReplayStep>
+  /** Logical requests whose Started event is in the log; 0 = the text is no log of recovery events. */
+  readonly requests: number
+}
+
 const decodeStarted = Schema.decodeUnknownResult(Schema.toCodecJson(Started))
 const decodeTransitioned = Schema.decodeUnknownResult(Schema.toCodecJson(Transitioned))
 
@@ -44,7 +50,7 @@ const tagOf = (value: unknown): string | null =>
   typeof value === "object" && value !== null && "_tag" in value && typeof value._tag === "string" ? value._tag : null
 
 /** Lines of several requests may be mixed. A line that cannot be read throws a ConfigurationError that names it. */
-export const replayLog = (text: string): { readonly steps: ReadonlyArray<ReplayStep> } => {
+export const replayLog = (text: string): Replayed => {
   const requests = new Map<string, { readonly policy: RecoveryPolicy; state: RecoveryState }>()
   const steps: Array<ReplayStep> = []
   for (const [index, line] of text.split("\n").entries()) {
@@ -74,5 +80,5 @@ export const replayLog = (text: string): { readonly steps: ReadonlyArray<ReplayS
     })
     request.state = next.state
   }
-  return { steps }
+  return { steps, requests: requests.size }
 }

@@ -7,7 +7,9 @@ import { ConfigurationError } from "../../domain/ConfigurationError.ts"
 import { exitWith } from "./exit.ts"
 
 const flags = {
-  log: Argument.String("LOG").pipe(Argument.withDescription("an NDJSON log of recovery events")),
+  log: Argument.String("LOG").pipe(
+    Argument.withDescription("an NDJSON log of recovery events, such as `holdfast run --json` prints")
+  ),
   json: Flag.Boolean("json").pipe(Flag.withDescription("one JSON line per decision"), Flag.withDefault(false))
 }
 
@@ -28,6 +30,8 @@ export const replay = Command.make(
           ? new ConfigurationError({ field: `${input.log}: ${cause.field}`, reason: cause.reason })
           : new ConfigurationError({ field: input.log, reason: String(cause) })
     })
+    if (replayed.requests === 0)
+      return yield* new ConfigurationError({ field: input.log, reason: "has no Started event: it is no log of events" })
     for (const step of replayed.steps)
       yield* Console.log(
         input.json

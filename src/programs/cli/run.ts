@@ -236,10 +236,9 @@ const runIn = Effect.fnUntraced(function* (input: Input) {
   const onRecovery = (event: RecoveryEvent): Effect.Effect<void> =>
     Effect.sync(() => {
       Summary.noteRecovery(summary, event)
-      if (!input.json) return display.onRecovery(event)
-      // The policy is long and the same every time: `holdfast config` shows it.
-      if (event._tag === "Started") print({ _tag: event._tag, requestId: event.requestId })
-      else print(event)
+      // Whole, with the policy of Started: `holdfast replay` folds what this prints.
+      if (input.json) print(event)
+      else display.onRecovery(event)
     })
 
   const sessionPath = input.session._tag === "Some" ? input.session.value : join(dir, ".holdfast", "session.json")
