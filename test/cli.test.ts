@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
-const cli = join(import.meta.dirname, "../src/cli.ts")
+const root = join(import.meta.dirname, "..")
+const cli = join(root, "src/cli.ts")
 const fixtures = join(import.meta.dirname, "fixtures/scenarios/dev.json")
 
 interface Ran {
@@ -159,7 +160,10 @@ describe("the command line", () => {
     [["run", "--prompt", "x", "--max-tokens", "0"], good, "--max-tokens"],
     [["replay", "missing.ndjson"], {}, "missing.ndjson"],
     [["replay"], {}, "LOG"],
-    [["dance"], {}, "dance"]
+    [["dance"], {}, "dance"],
+    [["explain"], {}, "standard input is empty"],
+    [["explain", join(root, "package.json"), "--profile", "nope"], {}, "openai, azure"],
+    [["explain", join(root, "package.json")], {}, "curl -i"]
   ])("%j with %j ends with 2 and one sentence that names %s", (args, env, name) => {
     const ran = run(args, env)
     assert.strictEqual(ran.code, 2)

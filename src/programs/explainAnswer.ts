@@ -7,6 +7,7 @@ import { makeModelError } from "../domain/ModelError.ts"
 import type { FinishReason, ModelReply } from "../domain/ModelReply.ts"
 import { isNative, nativeFinish, nativeStopWord } from "../domain/nativeReply.ts"
 import { generic } from "../domain/profiles/generic.ts"
+import { profileNamed } from "../domain/Profiles.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import { instantOf, parseRetryAfter, waitOf, type HintReading } from "../domain/RetryAfter.ts"
 import { assemblerOf, readBody } from "../layers/openAiWire.ts"
@@ -23,6 +24,8 @@ export interface AnswerCase {
   readonly body: unknown
   /** Text of an event stream; null when the answer is a body. */
   readonly sse: string | null
+  /** Only a body was given: its status is unknown and stands as 200, where codes alone decide. */
+  readonly isBare?: boolean
   /** The clock for dates. */
   readonly wallMillis: number
 }
@@ -34,10 +37,14 @@ export interface Explanation {
   readonly retryAfterSeconds: number | null | "invalid"
   readonly hintSeconds: number | null
   readonly hintSource: string | null
+  /** Where the wait that a retry keeps comes from; null = no hint can be read, or nobody retries. */
+  readonly obeyed: string | null
   readonly retryable: { readonly strict: boolean; readonly broad: boolean }
   readonly error: string | null
   readonly profile: string
   readonly guidance: string
+  /** What the reading had to assume. */
+  readonly notes: ReadonlyArray<string>
 }
 
 /** A value of the reply, or what went wrong instead. */
@@ -163,14 +170,27 @@ const retryAfterOf = (given: AnswerCase, serverEpochMillis: number | null): numb
   return (waitOf(hint, given.wallMillis) ?? 0) / 1000
 }
 
+const isReply = (body: unknown): boolean => isNative(body) || (isRecord(body) && "choices" in body)
+
+const readingOf = (profile: ProviderProfile, given: AnswerCase): Reading => {
+  const isOk = given.status >= 200 && given.status <= 299
+  if (!isOk || (given.isBare === true && !isReply(given.body))) return classifyAnswer(profile, given)
+  return given.sse === null ? readWhole(profile, given) : readStream(profile, given, given.sse)
+}
+
+const notesOf = (profile: ProviderProfile, given: AnswerCase): ReadonlyArray<string> => [
+  ...(given.isBare === true
+    ? ["the status is not known: only codes in the body were read, and strict goes by the status"]
+    : []),
+  ...(given.provider !== null && profileNamed(given.provider) === null && profile.name === generic.name
+    ? [`there is no profile ${JSON.stringify(given.provider)}: read as ${generic.name}`]
+    : [])
+]
+
 /** Everything about one answer. Reads structure only. */
 export const explainAnswer = (profile: ProviderProfile, given: AnswerCase): Explanation => {
   const isOk = given.status >= 200 && given.status <= 299
-  const reading: Reading = !isOk
-    ? classifyAnswer(profile, given)
-    : given.sse === null
-      ? readWhole(profile, given)
-      : readStream(profile, given, given.sse)
+  const reading = readingOf(profile, given)
   // The hints of an answer that is no verdict: only for their report.
   const hints = typeof reading === "string" || !("hints" in reading) ? [] : reading.hints
   const hint = hints.find(({ source, _tag }) => source !== "retry-after" && _tag !== "Invalid")
@@ -181,11 +201,13 @@ export const explainAnswer = (profile: ProviderProfile, given: AnswerCase): Expl
     retryAfterSeconds: retryAfterOf(given, dated?._tag === "At" ? dated.serverEpochMillis : null),
     hintSeconds: wait === null ? null : wait / 1000,
     hintSource: hint?.source ?? null,
-    profile: profile.name
+    profile: profile.name,
+    notes: notesOf(profile, given)
   }
   if (typeof reading === "string")
     return {
       ...common,
+      obeyed: null,
       kind: reading,
       code: null,
       retryable: { strict: false, broad: false },
@@ -195,11 +217,15 @@ export const explainAnswer = (profile: ProviderProfile, given: AnswerCase): Expl
   const { kind, code } = reading
   const status = isOk ? inBandStatus : given.status
   const resetAt = "resetAt" in reading ? reading.resetAt : null
+  const retryable = retryableOf(kind, status, "shouldRetry" in reading ? reading.shouldRetry : null)
+  // The order of the hints is their authority; strict fails on a bad one instead of going on to the next.
+  const obeyed = hints.find((one) => waitOf(one, given.wallMillis) !== null)
   return {
     ...common,
     kind: kind === "interrupted" || kind === "empty_reply" ? "malformed_response" : kind,
     code,
-    retryable: retryableOf(kind, status, "shouldRetry" in reading ? reading.shouldRetry : null),
+    obeyed: retryable.strict || retryable.broad ? (obeyed?.source ?? null) : null,
+    retryable,
     error: makeModelError({ kind, status: kind === "interrupted" ? null : status, code })._tag,
     guidance: guidanceFor({ kind, code, status, resetAtEpochMillis: resetAt, inBand: isOk })
   }
@@ -245,11 +271,44 @@ export const caseOf = (raw: unknown, ordinal: number, wallMillis: number): Answe
   }
 }
 
+/** A body without its status, as an SDK prints it; null = it has fields of a recorded case. */
+export const bareCase = (raw: unknown, ordinal: number, wallMillis: number): AnswerCase | null => {
+  if (!isRecord(raw) || ["status", "headers", "body", "events"].some((name) => name in raw)) return null
+  return {
+    id: String(ordinal),
+    provider: null,
+    status: inBandStatus,
+    headers: {},
+    body: raw,
+    sse: null,
+    isBare: true,
+    wallMillis
+  }
+}
+
+/** Lines that `curl -v` writes beside the answer: notes, the request (with its key), sizes and the progress meter. */
+const chatter = /^(?:[*>] |[<>]\s*$|[{}] \[\d+ bytes data\]|\s*% Total\b|\s*Dload\b|.*--:--:--)/
+
+/** What `curl -v` printed, as `curl -i` would have; other text stays as it is. */
+const withoutChatter = (text: string): string => {
+  const lines = text.split(/\r?\n/)
+  const start = lines.findLastIndex((line) => line.startsWith("< HTTP/"))
+  if (start < 0) return text
+  const rest = lines.slice(start)
+  const head = rest.filter((line) => line.startsWith("< ")).map((line) => line.slice(2).trimEnd())
+  const body = rest
+    .filter((line) => !line.startsWith("< ") && !chatter.test(line))
+    .map((line) => line.replace(/\* Connection #\d+ to host .*$/, ""))
+  return `${head.join("\n")}\n\n${body.join("\n")}`
+}
+
 const statusLine = /^HTTP\/[\d.]+ (\d{3})/
 
-/** An answer as curl prints it with its headers; informational and proxy heads before it are skipped. */
+/** An answer as `curl -i` or `curl -v` prints it; informational and proxy heads before it are skipped. */
 export const pastedCase = (text: string, wallMillis: number): AnswerCase | null => {
-  const [head = "", ...rest] = text.trimStart().split(/\r?\n\r?\n/)
+  const [head = "", ...rest] = withoutChatter(text)
+    .trimStart()
+    .split(/\r?\n\r?\n/)
   const found = statusLine.exec(head)
   if (found === null) return null
   const remainder = rest.join("\n\n")

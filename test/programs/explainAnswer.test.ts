@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { profileNamed } from "../../src/domain/Profiles.ts"
 import { generic } from "../../src/domain/profiles/generic.ts"
 import {
+  bareCase,
   caseOf,
   explainAnswer,
   pastedCase,
@@ -148,5 +149,55 @@ describe("a pasted answer", () => {
   it("is never retried when the server says so", () => {
     const given = pastedCase("HTTP/2 429\nx-should-retry: false\n\n{}", 0)!
     assert.deepStrictEqual(explainAnswer(generic, given).retryable, { strict: false, broad: false })
+  })
+
+  it("is read out of what curl -v prints, without the request and its key", () => {
+    const given = pastedCase(
+      [
+        "* Trying 192.0.2.1:443...",
+        "  % Total    % Received % Xferd",
+        "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0",
+        "> POST /v1/chat/completions HTTP/2",
+        "> authorization: Bearer sk-pasted-secret",
+        "> ",
+        "} [70 bytes data]",
+        "< HTTP/2 429 \r",
+        "< retry-after: 2\r",
+        "< \r",
+        "{ [40 bytes data]",
+        "{",
+        '  "error": { "code": "insufficient_quota" }',
+        "}* Connection #0 to host example.com left intact"
+      ].join("\n"),
+      0
+    )!
+    assert.deepStrictEqual(
+      [given.status, given.headers, given.body],
+      [429, { "retry-after": "2" }, { error: { code: "insufficient_quota" } }]
+    )
+    assert.notInclude(JSON.stringify(given), "secret")
+  })
+
+  it("may be a body alone: its codes decide, and the reader is told", () => {
+    const found = explainAnswer(generic, bareCase({ error: { code: "insufficient_quota" } }, 1, 0)!)
+    assert.deepStrictEqual([found.kind, found.notes.length], ["quota_exhausted", 1])
+    const flat = { message: "x", type: "too_many_requests_error" }
+    assert.strictEqual(explainAnswer(profileNamed("cerebras")!, bareCase(flat, 1, 0)!).kind, "rate_limited")
+    assert.strictEqual(explainAnswer(generic, bareCase({ error: {} }, 1, 0)!).kind, "malformed_response")
+    assert.isNull(bareCase({ status: 429 }, 1, 0))
+  })
+
+  it("tells which of two waits is kept", () => {
+    const obeyed = (answer: string) => explainAnswer(profileNamed("openai")!, pastedCase(answer, 0)!).obeyed
+    const reset = "x-ratelimit-reset-requests: 6m0s\nx-ratelimit-remaining-requests: 0\n\n{}"
+    assert.strictEqual(obeyed(`HTTP/2 429\nretry-after: 2\n${reset}`), "retry-after")
+    assert.strictEqual(obeyed(`HTTP/2 429\nretry-after: soon\n${reset}`), "x-ratelimit-reset-requests")
+    assert.isNull(obeyed('HTTP/2 429\nretry-after: 2\n\n{"error":{"code":"insufficient_quota"}}'))
+  })
+
+  it("tells when its provider has no profile", () => {
+    const given = read({ provider: "acme", status: 429, body: {} })
+    assert.include(explainAnswer(generic, given).notes[0], '"acme"')
+    assert.deepStrictEqual(explainAnswer(generic, read({ provider: "generic-proxy", status: 429, body: {} })).notes, [])
   })
 })

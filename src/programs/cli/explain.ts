@@ -12,7 +12,7 @@ import type { AnswerCase, Explanation } from "../explainAnswer.ts"
 const flags = {
   file: Argument.String("FILE").pipe(
     Argument.withDescription(
-      "a case, an array or NDJSON of cases, or an answer as `curl -i` prints it; default: stdin"
+      "an answer as `curl -i` or `curl -v` prints it, a body, or a case, an array or NDJSON of cases; default: stdin"
     ),
     Argument.optional
   ),
@@ -29,7 +29,17 @@ const standardInput = Effect.promise(async () => {
 })
 
 const notCases = (field: string) =>
-  new ConfigurationError({ field, reason: "is no case, array or NDJSON of cases, and no answer with a status line" })
+  new ConfigurationError({
+    field,
+    reason:
+      "is no answer with a status line (paste it as `curl -i` prints it), no JSON body, no case and no list of cases"
+  })
+
+const noStatus = (field: string) =>
+  new ConfigurationError({
+    field,
+    reason: "is a body whose codes decide nothing without its status: paste the answer as `curl -i` prints it"
+  })
 
 const jsonLines = (text: string): Result.Result<ReadonlyArray<unknown>, unknown> =>
   Result.try((): ReadonlyArray<unknown> => {
@@ -59,19 +69,29 @@ const expectedOf = (raw: unknown): Expected | null => {
 const waitText = (seconds: number): string => `${Math.round(seconds * 1000) / 1000} s`
 
 const render = (found: Explanation, expected: Expected | null): string => {
-  const waits = [
+  const given = [
     ...(found.retryAfterSeconds === null
       ? []
       : [
-          `Retry-After ${found.retryAfterSeconds === "invalid" ? "cannot be read" : waitText(found.retryAfterSeconds)}`
+          {
+            source: "retry-after",
+            text: `Retry-After ${found.retryAfterSeconds === "invalid" ? "cannot be read" : waitText(found.retryAfterSeconds)}`
+          }
         ]),
-    ...(found.hintSeconds === null ? [] : [`${found.hintSource ?? "hint"} ${waitText(found.hintSeconds)}`])
+    ...(found.hintSeconds === null
+      ? []
+      : [{ source: found.hintSource, text: `${found.hintSource ?? "hint"} ${waitText(found.hintSeconds)}` }])
   ]
+  // Only one of several is kept by a retry.
+  const waits = given.map(({ source, text }) =>
+    given.length > 1 && found.obeyed !== null ? `${text} (${source === found.obeyed ? "obeyed" : "not used"})` : text
+  )
   const who = found.retryable.strict ? "every preset" : found.retryable.broad ? "every preset but strict" : "nobody"
   return [
     `${found.id}  ${found.kind}${found.code === null ? "" : `  ${found.code}`}  (profile ${found.profile})`,
     `  ${found.error ?? "a value in the reply"}; retried by ${who}${waits.length === 0 ? "" : `; ${waits.join(", ")}`}`,
     `  ${found.guidance}`,
+    ...found.notes.map((note) => `  note: ${note}`),
     ...(expected === null || expected.bestKind === found.kind
       ? []
       : [`  EXPECTED ${expected.bestKind}${expected.contested === null ? "" : `, contested: ${expected.contested}`}`])
@@ -82,8 +102,8 @@ export const explain = Command.make(
   "explain",
   flags,
   Effect.fnUntraced(function* (input) {
-    const { caseOf, explainAnswer, pastedCase } = yield* Effect.promise(() => import("../explainAnswer.ts"))
-    const { profileNamed } = yield* Effect.promise(() => import("../../domain/Profiles.ts"))
+    const { bareCase, caseOf, explainAnswer, pastedCase } = yield* Effect.promise(() => import("../explainAnswer.ts"))
+    const { profileNamed, profiles } = yield* Effect.promise(() => import("../../domain/Profiles.ts"))
     const { generic } = yield* Effect.promise(() => import("../../domain/profiles/generic.ts"))
     const fs = yield* FileSystem.FileSystem
     const name = input.file._tag === "Some" ? input.file.value : "standard input"
@@ -96,11 +116,18 @@ export const explain = Command.make(
     const chosen = input.profile._tag === "Some" ? profileNamed(input.profile.value) : null
     if (input.profile._tag === "Some" && chosen === null)
       return yield* Effect.fail(
-        new ConfigurationError({ field: "--profile", reason: `"${input.profile.value}" is not known` })
+        new ConfigurationError({
+          field: "--profile",
+          reason: `(${input.profile.value}) is none of ${profiles.map((profile) => profile.name).join(", ")}`
+        })
       )
     const profileOf = (one: AnswerCase): ProviderProfile =>
       chosen ?? (one.provider === null ? null : profileNamed(one.provider)) ?? generic
 
+    if (text.trim() === "")
+      return yield* Effect.fail(
+        new ConfigurationError({ field: name, reason: "is empty: paste an answer as `curl -i` prints it" })
+      )
     const wallMillis = yield* Clock.currentTimeMillis
     const pasted = pastedCase(text, wallMillis)
     const raws = pasted === null ? jsonLines(text) : Result.succeed([pasted])
@@ -108,9 +135,11 @@ export const explain = Command.make(
     let wrong = 0
     let contested = 0
     for (const [index, raw] of raws.success.entries()) {
-      const one = pasted ?? caseOf(raw, index + 1, wallMillis)
-      if (one === null) return yield* Effect.fail(notCases(`${name}, entry ${index + 1}`))
+      const one = pasted ?? caseOf(raw, index + 1, wallMillis) ?? bareCase(raw, index + 1, wallMillis)
+      const place = raws.success.length === 1 ? name : `${name}, entry ${index + 1}`
+      if (one === null) return yield* Effect.fail(notCases(place))
       const found = explainAnswer(profileOf(one), one)
+      if (one.isBare === true && found.kind === "malformed_response") return yield* Effect.fail(noStatus(place))
       const expected = expectedOf(raw)
       if (expected !== null && expected.bestKind !== found.kind) {
         if (expected.contested === null) wrong += 1
