@@ -103,20 +103,27 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     requestId: headers[wire.requestIdHeader] ?? null
   })
 
+  /** The body broke off although headers had come. */
+  const cutOf = ({ model, requestId }: ReadContext, cause: unknown): ModelError =>
+    errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, requestId })
+
   const read = (context: ReadContext, text: string, headers: HeaderMap): Result.Result<ModelReply, ModelError> =>
     Result.mapError(wire.readBody(context, text, headers), (problem) => problemOf(problem, context))
 
   const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
     wire.sender.pipe(
-      Effect.flatMap((send) =>
-        abortable(
+      Effect.flatMap((send) => {
+        let context: ReadContext | null = null
+        return abortable(
           async (signal) => {
             const response = await send(request, false, signal)
-            return { headers: allowedHeaders(response.headers), text: await response.text() }
+            const headers = allowedHeaders(response.headers)
+            context = contextOf(request, headers)
+            return { headers, text: await response.text() }
           },
-          (cause) => errorOf(cause, request.model)
+          (cause) => (context === null ? errorOf(cause, request.model) : cutOf(context, cause))
         )
-      ),
+      }),
       Effect.flatMap(({ headers, text }) => Effect.fromResult(read(contextOf(request, headers), text, headers)))
     )
 
@@ -141,14 +148,7 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     )
     const headers = allowedHeaders(response.headers)
     const context = contextOf(request, headers)
-    const cut = (cause: unknown): ModelError =>
-      errorFrom({
-        kind: "interrupted",
-        status: null,
-        code: networkCode(cause),
-        model: request.model,
-        requestId: context.requestId
-      })
+    const cut = (cause: unknown): ModelError => cutOf(context, cause)
     if (response.body === null || isWhole(headers)) {
       const text = yield* abortable(() => response.text(), cut)
       return Result.match(read(context, text, headers), {

@@ -19,13 +19,16 @@ export const sdkTimeoutMillis = 2_147_483_647
 /** Bodies of failed answers, by the headers object the SDK's error carries. */
 export type RawBodies = WeakMap<object, string>
 
-/** A fetch that keeps the body of a failed answer: the SDKs drop parts of it (a sibling `code`, array bodies). */
+/**
+ * A fetch that keeps the body of a failed answer: the SDKs drop parts of it (a sibling `code`, array bodies). Of a body
+ * that breaks off nothing is kept: the status says what failed.
+ */
 export const keepingErrors =
   (inner: UndiciFetch.Fetch, raw: RawBodies): UndiciFetch.Fetch =>
   async (input, init) => {
     const response = await inner(input, init)
     if (response.ok) return response
-    const text = await response.text()
+    const text = await response.text().catch(() => "")
     const copy = new Response(text, { status: response.status, headers: response.headers })
     raw.set(copy.headers, text)
     return copy

@@ -56,9 +56,13 @@ export const make =
       return new Response(null, { status: answer.statusCode, headers })
     }
     const isStream = String(answer.headers["content-type"] ?? "").includes("event-stream")
-    const content = isStream ? webStream(answer.body) : await answer.body.text()
+    const content = isStream ? webStream(answer.body) : await answer.body.text().catch(brokenBody)
     return new Response(content, { status: answer.statusCode, headers })
   }
+
+/** A body that broke off: the answer's status and headers stand, and who reads the body is told. */
+const brokenBody = (cause: unknown): ReadableStream<Uint8Array> =>
+  new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(cause) }, { highWaterMark: 0 })
 
 /** One chunk per network read, pulled: nothing is read that nobody takes. */
 const webStream = (body: Dispatcher.ResponseData["body"]): ReadableStream<Uint8Array> => {

@@ -6,6 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import OpenAI from "openai"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../src/domain/RecoveryPolicy.ts"
+import * as AnthropicModelClient from "../../src/layers/AnthropicModelClient.ts"
 import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
 import * as OpenAiModelClient from "../../src/layers/OpenAiModelClient.ts"
 import * as RecoveryLive from "../../src/layers/RecoveryLive.ts"
@@ -88,6 +89,31 @@ describe("on real sockets", () => {
       const exit = yield* Effect.exit(Effect.provide(complete, layerOf(server, {}, client(server))))
       assert.isTrue(Exit.isFailure(exit))
       assert.strictEqual(server.bodies.length, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.each([
+    { name: "openai", make: OpenAiModelClient.make, header: "x-request-id" },
+    { name: "anthropic", make: AnthropicModelClient.make, header: "request-id" }
+  ])("tells a body that breaks off from a connection that never answered: $name", ({ make, header }) =>
+    Effect.gen(function* () {
+      const request = { messages, model: "m", maxOutputTokens: 5, role: "main" } as const
+      const server = yield* provider((_request, response) => {
+        const status = server.bodies.length === 1 ? 200 : 529
+        response.writeHead(status, { "content-type": "application/json", "content-length": "500", [header]: "r1" })
+        response.write('{"id":')
+        setTimeout(() => response.destroy(), 20)
+      })
+      const { generate } = make({ apiKey: "sk-test-12345678", baseUrl: server.baseUrl })
+      const cut = yield* Effect.flip(generate(request))
+      assert.deepStrictEqual([cut._tag, cut.status, cut.requestId], ["ModelStreamInterruptedError", null, "r1"])
+      // Of a failure the status is enough.
+      const overloaded = yield* Effect.flip(generate(request))
+      assert.deepStrictEqual([overloaded._tag, overloaded.status], ["ModelOverloadedError", 529])
+      const gone = yield* Effect.flip(
+        make({ apiKey: "sk-test-12345678", baseUrl: "http://127.0.0.1:1" }).generate(request)
+      )
+      assert.strictEqual(gone._tag, "ModelConnectionError")
     }).pipe(Effect.scoped)
   )
 
