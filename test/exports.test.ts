@@ -37,3 +37,12 @@ it("pins every entry point of the package", () => {
     Object.keys(names).sort()
   )
 })
+
+it("has every entry point for import and for require", () => {
+  const { exports }: { readonly exports: Readonly<Record<string, unknown>> } = JSON.parse(
+    readFileSync(join(import.meta.dirname, "../package.json"), "utf8")
+  )
+  for (const [entry, target] of Object.entries(exports))
+    if (typeof target === "object")
+      assert.match(Reflect.get(target ?? {}, "default") ?? "", /^\.\/dist\/\w+\.js$/, entry)
+})
