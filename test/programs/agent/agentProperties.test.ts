@@ -121,6 +121,7 @@ const clientOf = (moves: ReadonlyArray<Move>) => {
       main += 1
       if ("fail" in step) return Effect.fail(makeModelError({ model: request.model, ...step.fail }))
       if ("run" in step) return step.run(request)
+      if (!("reply" in step)) return Effect.die(new Error("no move is cut or silent"))
       const reply = ScriptedModel.makeReply({ model: request.model, ...step.reply })
       return Effect.as(Effect.sleep(20), reply)
     })
