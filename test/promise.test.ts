@@ -237,3 +237,39 @@ it("says so when a stream is read twice", async () => {
   assert.strictEqual(requests.length, 1)
   await recovery.close()
 })
+
+it("tells the usage of every request of a joined reply, which itself has the last one's", async () => {
+  const usageOf = (promptTokens: number, completionTokens: number) => ({
+    promptTokens,
+    completionTokens,
+    cachedTokens: null,
+    cacheWriteTokens: null,
+    reasoningTokens: null
+  })
+  const seen: Array<readonly [number | null, number | null]> = []
+  const { recovery } = over(
+    [
+      { reply: { text: "Once ", finishReason: "length", usage: usageOf(10, 100) } },
+      { reply: { text: "Once upon ", finishReason: "length", usage: usageOf(10, 200) } },
+      { reply: { text: "a time", usage: usageOf(220, 5) } }
+    ],
+    {
+      policy: {
+        routes: [{ model: "m", prices: { inputPerM: 1, outputPerM: 10 } }],
+        initialMaxTokens: 100,
+        escalatedMaxTokens: 200
+      },
+      onEvent: (event) => {
+        if (event._tag === "UsageSeen") seen.push([event.usage.completionTokens, event.costUsd])
+      }
+    }
+  )
+  const reply = await recovery.complete(request)
+  assert.deepStrictEqual([reply.text, reply.usage.completionTokens], ["Once upon a time", 5])
+  assert.deepStrictEqual(
+    seen.map(([tokens]) => tokens),
+    [100, 200, 5]
+  )
+  for (const [, cost] of seen) assert.isNumber(cost)
+  await recovery.close()
+})

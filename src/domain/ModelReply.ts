@@ -4,7 +4,8 @@ import type { Usage } from "./Usage.ts"
 
 /**
  * Why the model stopped, in one spelling for all providers. `length`: the output budget is used up. `window_full`: a
- * larger budget would not help. `pause`: the provider wants the turn continued later.
+ * larger budget would not help. `pause`: the provider wants the turn continued later. `refusal`: said by providers that have
+ * such a reason; others send a refusal with `stop`. Whether the model refused is told by `reply.refusal`.
  */
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter" | "refusal" | "window_full" | "pause"
 
@@ -27,6 +28,10 @@ export interface ModelReply {
   readonly reasoningParts: ReadonlyArray<ReasoningPart>
   readonly toolCalls: ReadonlyArray<ToolCall>
   readonly finishReason: FinishReason
+  /**
+   * Usage of the last request, also of a joined reply: the history's token estimate begins with it. What every request
+   * used and cost, also dropped and failed ones, is in the `UsageSeen` events and in the trail of a failure.
+   */
   readonly usage: Usage
   /** The model asked for. */
   readonly model: string
