@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
@@ -70,7 +70,30 @@ describe("the command line", () => {
     )
     assert.strictEqual(ran.code, 1)
     assert.include(ran.out, "result.reply is nothing")
-    assert.include(ran.out, "0 pass, 1 fail, 1 not yet supported")
+    assert.include(ran.out, "0 pass, 1 fail, 0 not yet supported, 1 faulty")
+  })
+
+  it("plays the rest of a file with a faulty scenario, and ends with 2", () => {
+    const played = { id: "X-01", request: { messages: [] }, provider: [{ http: 401, body: {} }] }
+    const files = { "s.json": JSON.stringify([played, { id: "X-02", colour: "red" }]), "none.json": "[]" }
+    for (const args of [[], ["--check"]]) {
+      const ran = run(["drill", "s.json", ...args], {}, files)
+      assert.deepStrictEqual(
+        [ran.code, ran.err],
+        [2, "holdfast: 1 of 2 scenarios cannot be read (docs/drill.md has the format)\n"]
+      )
+      assert.include(ran.out, args.length === 0 ? "ModelAuthenticationError" : "1 pass, 0 fail")
+      assert.include(ran.out, "colour")
+    }
+    const empty = run(["drill", "none.json"], {}, files)
+    assert.deepStrictEqual([empty.code, empty.out], [2, ""])
+    assert.include(empty.err, "none.json holds no scenario")
+  })
+
+  it("passes the scenario that the documents show", () => {
+    const page = readFileSync(join(root, "docs/drill.md"), "utf8")
+    const scenario = /^```json\n([\s\S]*?)^```$/m.exec(page)?.[1] ?? ""
+    assert.include(run(["drill", "s.json", "--check"], {}, { "s.json": scenario }).out, "1 pass, 0 fail")
   })
 
   it("plays over real sockets", () => {

@@ -5,11 +5,12 @@ import * as FileSystem from "effect/FileSystem"
 import * as Result from "effect/Result"
 import { Argument, Command, Flag } from "effect/cli"
 import { ConfigurationError } from "../../domain/ConfigurationError.ts"
+import { exitCodes } from "../../domain/exitCode.ts"
 import { parseScenarios, type ScenarioEntry } from "../../domain/Scenario.ts"
-import { exitWith } from "./exit.ts"
+import { complain, exitWith } from "./exit.ts"
 
 const file = Argument.String("FILE").pipe(
-  Argument.withDescription("scenarios to play; without it the built-in tour"),
+  Argument.withDescription("scenarios to play (docs/drill.md has the format); without it the built-in tour"),
   Argument.optional
 )
 
@@ -34,6 +35,8 @@ const readText = (path: string) =>
 const entriesOf = Effect.fnUntraced(function* (path: string, id: string | null) {
   const parsed = parseScenarios(path, yield* readText(path))
   if (Result.isFailure(parsed)) return yield* parsed.failure
+  if (parsed.success.length === 0)
+    return yield* new ConfigurationError({ field: path, reason: "holds no scenario (docs/drill.md has the format)" })
   if (id === null) return parsed.success
   const found = parsed.success.filter((entry) => entry.id === id)
   return found.length > 0
@@ -79,20 +82,49 @@ export const drill = Command.make(
       checkLine(input.live ? { ...scenario, expect: withoutClock(scenario["expect"]) } : scenario, line)
     return yield* input.check
       ? checkAll(entries, (entry) => playEntry(entry, options), check, input.json)
-      : Effect.forEach(
-          entries,
-          (entry) =>
-            Effect.flatMap(playEntry(entry, options), (line) => {
-              if (input.json) return Console.log(JSON.stringify(line))
-              const story = line.status === "ran" ? timeline(line) : [`not yet supported: ${line.why}`]
-              return Console.log([`${entry.id}`, ...story, ""].join("\n"))
-            }),
-          { discard: true }
-        )
+      : showAll(entries, (entry) => playEntry(entry, options), timeline, input.json)
   })
 ).pipe(Command.withDescription("play fault scripts through the real SDK"))
 
 type Line = Effect.Success<ReturnType<typeof import("../drill/play.ts").playEntry>>
+
+/** What cannot be read does not spoil the rest, but the command ends with 2. */
+const endOf = (entries: ReadonlyArray<ScenarioEntry>) => {
+  const faulty = entries.filter((entry) => Result.isFailure(entry.scenario)).length
+  return faulty === 0
+    ? Effect.void
+    : complain(
+        `${faulty} of ${entries.length} scenarios cannot be read (docs/drill.md has the format)`,
+        exitCodes.usage
+      )
+}
+
+const showAll = Effect.fnUntraced(function* (
+  entries: ReadonlyArray<ScenarioEntry>,
+  playOne: (entry: ScenarioEntry) => Effect.Effect<Line>,
+  timeline: typeof import("../drill/timeline.ts").timeline,
+  json: boolean
+) {
+  for (const entry of entries) {
+    const line = yield* playOne(entry)
+    if (json) yield* Console.log(JSON.stringify(line))
+    else {
+      const why = Result.isFailure(entry.scenario) ? "cannot be read" : "not yet supported"
+      const story = line.status === "ran" ? timeline(line) : [`${why}: ${line.why}`]
+      yield* Console.log([entry.id, ...story, ""].join("\n"))
+    }
+  }
+  return yield* endOf(entries)
+})
+
+type Verdict = "pass" | "fail" | "unsupported" | "faulty"
+
+const verdictWords: Readonly<Record<Verdict, string>> = {
+  pass: "pass",
+  fail: "fail",
+  unsupported: "not yet",
+  faulty: "faulty"
+}
 
 const checkAll = Effect.fnUntraced(function* (
   entries: ReadonlyArray<ScenarioEntry>,
@@ -101,20 +133,24 @@ const checkAll = Effect.fnUntraced(function* (
   json: boolean
 ) {
   const width = Math.max(...entries.map((entry) => entry.id.length), 2)
-  const counts = { pass: 0, fail: 0, unsupported: 0 }
+  const counts: Record<Verdict, number> = { pass: 0, fail: 0, unsupported: 0, faulty: 0 }
   for (const entry of entries) {
     const line = yield* playOne(entry)
     const scenario = Result.isSuccess(entry.scenario) ? { ...entry.scenario.success } : {}
     const found = line.status === "ran" ? check(scenario, { ...line }) : []
-    const verdict = line.status === "unsupported" ? "unsupported" : found.length === 0 ? "pass" : "fail"
+    const unplayed: Verdict = Result.isFailure(entry.scenario) ? "faulty" : "unsupported"
+    const verdict = line.status === "unsupported" ? unplayed : found.length === 0 ? "pass" : "fail"
     counts[verdict] += 1
     const why = line.status === "unsupported" ? line.why : found.join("; ")
     yield* Console.log(
       json
         ? JSON.stringify({ id: entry.id, verdict, why })
-        : `${pad(entry.id, width)}  ${pad(verdict === "unsupported" ? "not yet" : verdict, 7)}  ${why}`.trimEnd()
+        : `${pad(entry.id, width)}  ${pad(verdictWords[verdict], 7)}  ${why}`.trimEnd()
     )
   }
-  if (!json) yield* Console.log(`\n${counts.pass} pass, ${counts.fail} fail, ${counts.unsupported} not yet supported`)
-  return counts.fail > 0 ? yield* exitWith(1) : undefined
+  if (!json)
+    yield* Console.log(
+      `\n${counts.pass} pass, ${counts.fail} fail, ${counts.unsupported} not yet supported${counts.faulty === 0 ? "" : `, ${counts.faulty} faulty`}`
+    )
+  return counts.fail > 0 ? yield* exitWith(1) : yield* endOf(entries)
 })
