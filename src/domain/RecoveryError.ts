@@ -27,7 +27,7 @@ export const standingFields = {
   guidance: Schema.String,
   /** The last failure itself. */
   cause: Schema.optionalKey(Schema.Defect()),
-  /** The first failure, when it is another one. */
+  /** The first failure; the same as `cause` when there was one only. */
   firstCause: Schema.optionalKey(Schema.Defect())
 }
 

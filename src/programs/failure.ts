@@ -49,7 +49,7 @@ export const standingOf = (record: Record, plan: AttemptPlan | null, now: number
     code: last === null ? null : last.code,
     model: plan === null ? null : plan.route.model,
     ...(last === null ? {} : { cause: last }),
-    ...(record.first === null || record.first === last ? {} : { firstCause: record.first })
+    ...(record.first === null ? {} : { firstCause: record.first })
   }
 }
 

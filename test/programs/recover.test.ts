@@ -171,6 +171,7 @@ describe("a request", () => {
         [1, "BudgetRefused", "ModelOverloadedError", 529, "busy", "primary"]
       )
       assert.isTrue(isModelError(failure.cause))
+      assert.strictEqual(failure.firstCause, failure.cause)
     })
   )
 
