@@ -65,6 +65,26 @@ describe("the documents", () => {
     assert.deepStrictEqual([...told].sort(), [...variableNames].sort())
   })
 
+  it.each(documents.filter((document) => document !== "AGENTS.md"))(
+    "%s is in the package with what it links to",
+    (document) => {
+      const { files } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+        readonly files: ReadonlyArray<string>
+      }
+      // npm packs the README whatever the list says.
+      const isPacked = (path: string): boolean =>
+        path === "README.md" || files.some((file) => path === file || path.startsWith(`${file}/`))
+      const text = readFileSync(join(root, document), "utf8")
+      const targets = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map((found) =>
+        join(document, "..", found[1] ?? "")
+      )
+      assert.deepStrictEqual(
+        [document, ...targets].filter((path) => !isPacked(path)),
+        []
+      )
+    }
+  )
+
   it.each(documents)("%s links only to files that exist", (document) => {
     const text = readFileSync(join(root, document), "utf8")
     const broken = [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)]
