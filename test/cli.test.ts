@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 
 const root = join(import.meta.dirname, "..")
 const cli = join(root, "src/cli.ts")
@@ -22,7 +22,10 @@ const run = (
 ): Ran => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-"))
   try {
-    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, name)), { recursive: true })
+      writeFileSync(join(folder, name), text)
+    }
     const { status, stdout, stderr } = spawnSync(process.execPath, [cli, ...args], {
       cwd: folder,
       env: { PATH: process.env["PATH"] ?? "", ...env },
@@ -131,6 +134,33 @@ describe("the command line", () => {
       [null, null]
     )
     assert.include(json.notSet, "OPENAI_API_KEY")
+  })
+
+  it("answers a mistake with one sentence, and gives help to those who ask", () => {
+    const ran = run(["run", "--bogus"])
+    assert.deepStrictEqual([ran.code, ran.out], [2, ""])
+    assert.include(ran.err, "holdfast run --help")
+    const help = run(["help", "run"])
+    assert.deepStrictEqual([help.code, help.err], [0, ""])
+    assert.include(help.out, "--prompt")
+  })
+
+  it("says below the simulator's table what it means", () => {
+    const ran = run(["simulate", "--clients", "5", "--scenario", "steady"])
+    assert.include(ran.out, "amp: requests sent per logical request")
+    assert.include(ran.out, "none has a fallback")
+  })
+
+  it("finds out before a simulation that its report cannot be written", () => {
+    for (const report of ["nowhere/r.html", "folder.html"]) {
+      const ran = run(
+        ["simulate", "--clients", "5", "--scenario", "steady", "--report", report],
+        {},
+        { "folder.html/x": "" }
+      )
+      assert.deepStrictEqual([ran.code, ran.out], [2, ""])
+      assert.include(ran.err, `--report (${report}) cannot be written`)
+    }
   })
 
   it("replays a log and finds what differs", () => {

@@ -1,6 +1,6 @@
 /** A run over time, drawn for a terminal and as a page of its own: requests per second, success, breakers. */
 import type { Timeline } from "./FleetMetrics.ts"
-import { cellsOf, type FleetRow } from "./FleetRow.ts"
+import { cellsOf, tableLegend, type FleetRow } from "./FleetRow.ts"
 import type { Scenario } from "./Scenario.ts"
 
 /** One line of a chart. */
@@ -209,9 +209,8 @@ td:first-child, th:first-child { text-align: left; }
 ${line(head, "th")}
 ${body.map((cells) => line(cells, "td")).join("\n")}
 </table>
-<p>amp: requests sent per logical request. loss: mean completion time with a failure counted as 300 s, against an oracle
-that knows the capacity. peak and herd: highest rate during five seconds, and during one second of the minute after the
-event, against the rate before. The event is marked in red.</p>
+${tableLegend.map((sentence) => `<p>${escape(sentence)}</p>`).join("\n")}
+<p>The event is marked in red.</p>
 ${svgOf(runs, scenario)}
 </body>
 </html>

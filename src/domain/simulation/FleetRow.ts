@@ -1,5 +1,6 @@
 /** One line of a simulation's result: what `--json` prints per seed, and its mean over seeds for people. */
 import type { FleetMetrics } from "./FleetMetrics.ts"
+import { peerNames } from "./Peers.ts"
 
 export interface FleetRow {
   readonly scenario: string
@@ -110,6 +111,14 @@ const withForeground = (rows: ReadonlyArray<FleetRow>): typeof columns =>
 const linesOf = (shown: typeof columns, rows: ReadonlyArray<FleetRow>): ReadonlyArray<ReadonlyArray<string>> => [
   shown.map(([title]) => title),
   ...rows.map((row) => shown.map(([, cell]) => cell(row)))
+]
+
+/** What the columns mean and who is compared, a sentence each; for below a table. */
+export const tableLegend: ReadonlyArray<string> = [
+  "amp: requests sent per logical request. loss: mean completion time with a failure counted as 300 s, against an oracle that knows the capacity.",
+  "peak and herd: highest rate during five seconds, and during one second of the minute after the event, against the rate before.",
+  "fallback and after: share of the requests that went to the fallback, in all and after the event. recovery: time until ten seconds in a row have at most 2 % rejections.",
+  `The peers (${peerNames.join(", ")}) retry as they do by default: none has a fallback or a memory, so a policy with a fallback is ahead of them by that alone. The scenarios named -nofb have none for anybody.`
 ]
 
 /** Cells of a table, the title row first. */

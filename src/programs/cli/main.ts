@@ -1,7 +1,7 @@
 /** All commands, and how they end. Every command is a file of its own; what a command needs is loaded when it runs. */
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
 import * as Effect from "effect/Effect"
-import { Command } from "effect/cli"
+import { type CliError, CliOutput, Command } from "effect/cli"
 import { exitCodes } from "../../domain/exitCode.ts"
 import { isInstalled, notInstalled } from "./absent.ts"
 import { config } from "./config.ts"
@@ -17,7 +17,22 @@ const root = Command.make("holdfast").pipe(
   Command.withSubcommands([drill, runCommand, config, replay, simulate, explain])
 )
 
-const run = Command.runWith(root, { version: "0.0.0", renderErrors: false })
+const run = Command.runWith(root, { version: "0.0.0" })
+
+/** Help is for those who ask for it: a mistake gets its one sentence, not a page before it. */
+const presenter = CliOutput.layerPresenter({
+  present: (event) => (event._tag === "InvalidInvocation" ? Effect.void : CliOutput.defaultPresenter.present(event))
+})
+
+/** `holdfast help run` is `holdfast run --help`. */
+const withHelp = (args: ReadonlyArray<string>): ReadonlyArray<string> =>
+  args[0] === "help" ? [...args.slice(1), "--help"] : args
+
+const mistake = (help: CliError.ShowHelp) =>
+  complain(
+    `${help.errors.map((error) => error.message.replaceAll(/\s+/g, " ")).join("; ")} (${help.commandPath.join(" ")} --help lists what there is)`,
+    exitCodes.usage
+  )
 
 /** A package that is not installed is the user's to mend. */
 const onDefect = (defect: unknown) => {
@@ -26,17 +41,13 @@ const onDefect = (defect: unknown) => {
 }
 
 export const main = (args: ReadonlyArray<string>): void =>
-  run(args).pipe(
+  run(withHelp(args)).pipe(
     Effect.catchTag("ConfigurationError", (error) => complain(error.message, exitCodes.usage)),
-    Effect.catchTag("ShowHelp", (help) =>
-      help.errors.length === 0
-        ? Effect.void
-        : complain(help.errors.map((error) => error.message.replaceAll(/\s+/g, " ")).join("; "), exitCodes.usage)
-    ),
+    Effect.catchTag("ShowHelp", (help) => (help.errors.length === 0 ? Effect.void : mistake(help))),
     Effect.catch((error) =>
       error._tag === "ExitCode" ? Effect.fail(error) : complain(error.message, exitCodes.failed)
     ),
     Effect.catchDefect(onDefect),
-    Effect.provide(NodeServices.layer),
+    Effect.provide([NodeServices.layer, presenter]),
     NodeRuntime.runMain({ disableErrorReporting: true })
   )

@@ -116,6 +116,17 @@ const traceOf = Effect.fnUntraced(function* (path: string | null) {
   return Result.isFailure(trace) ? yield* bad(path, trace.failure.reason) : trace.success
 })
 
+/** Fails when the report cannot be written: better now than after the run. */
+const mayWrite = Effect.fnUntraced(function* (path: string) {
+  const fs = yield* FileSystem.FileSystem
+  const { dirname } = yield* Effect.promise(() => import("node:path"))
+  const isFile = yield* Effect.match(fs.stat(path), { onFailure: () => null, onSuccess: ({ type }) => type === "File" })
+  const target = isFile === null ? dirname(path) : path
+  yield* Effect.mapError(isFile === false ? Effect.fail(null) : fs.access(target, { writable: true }), () =>
+    bad("--report", `(${path}) cannot be written`)
+  )
+})
+
 const barWidth = 30
 
 /** A bar on stderr, only for a person who waits: nothing in a pipe, nothing in the first second. */
@@ -156,6 +167,7 @@ export const simulate = Command.make(
     const report = input.report._tag === "Some" ? input.report.value : null
     if (report !== null && !/\.(svg|html)$/.test(report)) return yield* bad("--report", "must end in .svg or .html")
     if (report !== null && scenarios.length > 1) return yield* bad("--report", "draws one scenario")
+    if (report !== null) yield* mayWrite(report)
     if (input.clients >= manyClients && !isRoomy()) {
       const code = yield* runRoomy
       return code === 0 ? undefined : yield* exitWith(code)
@@ -166,7 +178,9 @@ export const simulate = Command.make(
     const policies: ReadonlyArray<FleetPolicy> = [...asked, ...peers.map((name) => ({ _tag: "Peer", name }) as const)]
     const trace = yield* traceOf(input.trace._tag === "Some" ? input.trace.value : null)
     const { simulateSeed } = yield* Effect.promise(() => import("../simulate/simulate.ts"))
-    const { meanOf, rowOf, tableOf } = yield* Effect.promise(() => import("../../domain/simulation/FleetRow.ts"))
+    const { meanOf, rowOf, tableLegend, tableOf } = yield* Effect.promise(
+      () => import("../../domain/simulation/FleetRow.ts")
+    )
     const { htmlOf, svgOf, terminalChart } = yield* Effect.promise(
       () => import("../../domain/simulation/FleetChart.ts")
     )
@@ -219,6 +233,7 @@ export const simulate = Command.make(
         }
       }
     }
+    if (!input.json) yield* Console.log(`\n${tableLegend.join("\n")}`)
     return undefined
   })
 ).pipe(Command.withDescription("many clients in virtual time over the real machines, with charts"))
