@@ -28,6 +28,9 @@ const isServerError = (status: number): boolean => status >= 500 && status <= 59
 
 const isClientError = (status: number): boolean => status >= 400 && status <= 499
 
+/** A success inside which something failed, a redirect, or a number that is no status: never an answer of the API. */
+const isNoError = (status: number): boolean => !isClientError(status) && !isServerError(status)
+
 const legal: { readonly [K in FaultKind]: (status: number | null) => boolean } = {
   rate_limited: (status) => status === 429 || status === 402 || status === inBandStatus,
   quota_exhausted: (status) => status !== null && [400, 402, 403, 412, 429, inBandStatus].includes(status),
@@ -44,14 +47,14 @@ const legal: { readonly [K in FaultKind]: (status: number | null) => boolean } =
   invalid_request: (status) => status === null || isClientError(status) || status === inBandStatus,
   payload_too_large: (status) => status === 413 || status === inBandStatus,
   content_filtered: (status) => status !== null && [400, 403, inBandStatus].includes(status),
-  malformed_response: (status) => status === inBandStatus,
+  malformed_response: (status) => status !== null && isNoError(status),
   empty_reply: (status) => status === inBandStatus
 }
 
 /** Whether a failure of this kind may come with this status; null = no answer came. */
 export const isLegal = (kind: FaultKind, status: number | null): boolean => legal[kind](status)
 
-/** The kind of an HTTP status when no code decides. Statuses under 400 are none: they are read as server errors. */
+/** The kind of an HTTP status when no code decides. A redirect is no answer: the base URL is not the API's. */
 export const kindOfStatus = (status: number): FaultKind => {
   switch (status) {
     case 401:
@@ -74,6 +77,7 @@ export const kindOfStatus = (status: number): FaultKind => {
     case 529:
       return "overloaded"
     default:
-      return isClientError(status) ? "invalid_request" : "server_error"
+      if (isClientError(status)) return "invalid_request"
+      return isServerError(status) ? "server_error" : "malformed_response"
   }
 }

@@ -35,8 +35,18 @@ export interface AnthropicOptions {
   readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
 }
 
+const fetchOf = (client: Anthropic): UndiciFetch.Fetch => {
+  const own: unknown = Reflect.get(client, "fetch")
+  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
+}
+
 const sdkOf = (options: AnthropicOptions, raw: RawBodies): Anthropic => {
-  if (options.client !== undefined) return options.client.withOptions({ maxRetries: 0, timeout: sdkTimeoutMillis })
+  if (options.client !== undefined)
+    return options.client.withOptions({
+      maxRetries: 0,
+      timeout: sdkTimeoutMillis,
+      fetch: keepingErrors(fetchOf(options.client), raw)
+    })
   const baseURL = checkedBaseUrl(options.baseUrl)
   const key = options.apiKey ?? process.env["ANTHROPIC_API_KEY"]
   if (key === undefined || key === "")

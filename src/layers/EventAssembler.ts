@@ -45,6 +45,11 @@ export class EventAssembler {
     return this.reader.done
   }
 
+  /** A finish reason is the last word of a reply: usage and the wire's own end may be missing. */
+  get finished(): boolean {
+    return this.fault === null && this.reader.finishReason !== null
+  }
+
   /** Parts of one network read; at least a sign of life. Look at `fault` and `done` after it. */
   feed(text: string): ReadonlyArray<ModelPart> {
     this.parser.feed(text)

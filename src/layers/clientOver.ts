@@ -61,10 +61,10 @@ export interface Wire {
   readonly assemblerOf: (context: ReadContext, headers: HeaderMap) => EventAssembler
 }
 
-/** A body that is no event stream; servers that name no type or plain text may still send events. */
-const isWhole = (headers: HeaderMap): boolean => {
-  const type = headers["content-type"] ?? ""
-  return type !== "" && !type.includes("event-stream") && !type.startsWith("text/plain")
+/** Servers that name no type or plain text may still send events. */
+const mayBeEvents = (headers: HeaderMap): boolean => {
+  const type = (headers["content-type"] ?? "").toLowerCase()
+  return type === "" || type.includes("event-stream") || type.startsWith("text/plain")
 }
 
 export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
@@ -149,16 +149,17 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     const headers = allowedHeaders(response.headers)
     const context = contextOf(request, headers)
     const cut = (cause: unknown): ModelError => cutOf(context, cause)
-    if (response.body === null || isWhole(headers)) {
-      const text = yield* abortable(() => response.text(), cut)
-      return Result.match(read(context, text, headers), {
-        onSuccess: (reply) => Stream.fromIterable(partsOf(reply)),
+    const whole = (text: string) => Result.map(read(context, text, headers), partsOf)
+    if (response.body === null)
+      return Result.match(whole(""), {
+        onSuccess: (parts) => Stream.fromIterable(parts),
         onFailure: (error) => Stream.fail(error)
       })
-    }
     const reader = response.body.getReader()
     yield* Effect.addFinalizer(() => Effect.suspend(() => awaitAborted(reader.cancel())))
     return readEvents(reader, wire.assemblerOf(context, headers), {
+      isEventStream: mayBeEvents(headers),
+      whole,
       cut,
       abort: () => controller.abort(),
       problem: (problem) => problemOf(problem, context)

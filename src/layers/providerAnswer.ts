@@ -21,15 +21,19 @@ export type RawBodies = WeakMap<object, string>
 
 /**
  * A fetch that keeps the body of a failed answer: the SDKs drop parts of it (a sibling `code`, array bodies). Of a body
- * that breaks off nothing is kept: the status says what failed.
+ * that breaks off nothing is kept: the status says what failed. A redirect is not followed: key and prompt go to no other
+ * address than the one that was given.
  */
 export const keepingErrors =
   (inner: UndiciFetch.Fetch, raw: RawBodies): UndiciFetch.Fetch =>
   async (input, init) => {
-    const response = await inner(input, init)
+    const response = await inner(input, { ...init, redirect: "manual" })
     if (response.ok) return response
     const text = await response.text().catch(() => "")
-    const copy = new Response(text, { status: response.status, headers: response.headers })
+    const copy = new Response(response.body === null ? null : text, {
+      status: response.status,
+      headers: response.headers
+    })
     raw.set(copy.headers, text)
     return copy
   }
@@ -59,20 +63,48 @@ export const networkCode = (cause: unknown): string | null => {
 }
 
 export interface ReadOptions {
+  /** The content type names an event stream, or nothing that speaks against one. */
+  readonly isEventStream: boolean
+  /** Reads an answer that is one JSON body after all. */
+  readonly whole: (text: string) => Result.Result<ReadonlyArray<ModelPart>, ModelError>
   readonly cut: (cause: unknown) => ModelError
   readonly abort: () => void
   readonly problem: (problem: Flaw | Verdict) => ModelError
 }
 
+const life: ModelPart = { _tag: "Life" }
+
 const isNews = (part: ModelPart): boolean => part._tag !== "Life"
 
-/** One pull = one network read = one array of parts. Interrupting a read aborts the call and waits for it. */
+/** How long a server may take to close the body after the wire's own end: within it the connection is used again. */
+const closingGrace = "250 millis"
+
+/** What the body is, by its first characters; null = not known yet. Content types lie. */
+const formatOf = (lead: string, isEventStream: boolean): "events" | "body" | null => {
+  const start = lead.trimStart()
+  if (start === "") return null
+  if (start.startsWith("{") || start.startsWith("[")) return "body"
+  if (isEventStream) return "events"
+  if (/^(data|event|id|retry)?:/.test(start)) return "events"
+  return start.length < longestField ? null : "body"
+}
+
+/** `event:`, `retry:`. */
+const longestField = 6
+
+/**
+ * One pull = one network read = one array of parts. Interrupting a read aborts the call and waits for it. What came is
+ * an event stream or one JSON body, whatever its content type says.
+ */
 export const readEvents = (
   reader: ReadableStreamDefaultReader<Uint8Array>,
   assembler: EventAssembler,
   options: ReadOptions
 ): Stream.Stream<ModelPart, ModelError> => {
   const decoder = new TextDecoder()
+  let format: "events" | "body" | null = null
+  /** Text of a body, or of a beginning that does not tell the format yet. */
+  let kept = ""
   let isOver = false
   const read = Effect.callback<ReadableStreamReadResult<Uint8Array>, ModelError>((resume) => {
     const settled = reader.read().then(
@@ -95,19 +127,40 @@ export const readEvents = (
     if (fault !== null) return Effect.fail(options.problem(fault))
     return first === undefined ? Cause.done() : Effect.succeed([first, ...rest])
   }
+  const feed = (text: string): ReadonlyArray<ModelPart> => {
+    if (format === "events") return assembler.feed(text)
+    kept += text
+    format ??= formatOf(kept, options.isEventStream)
+    if (format !== "events") return [life]
+    const lead = kept
+    kept = ""
+    return assembler.feed(lead)
+  }
+  const end = (text: string) => {
+    isOver = true
+    const parts = feed(text)
+    if (format === "events" || (format === null && options.isEventStream))
+      return emit([...parts, ...assembler.end()].filter(isNews))
+    // A JSON body that an event stream announced may be a stray line before the events.
+    if (options.isEventStream && Result.isFailure(Result.try((): unknown => JSON.parse(kept))))
+      return emit([...assembler.feed(kept), ...assembler.end()].filter(isNews))
+    const whole = options.whole(kept)
+    return Result.isSuccess(whole) ? emit(whole.success) : Effect.fail(whole.failure)
+  }
   const pull = Effect.suspend(() => {
     if (isOver) {
       const { fault } = assembler
       return fault === null ? Cause.done() : Effect.fail(options.problem(fault))
     }
-    return Effect.flatMap(read, (result) => {
-      if (result.done) {
-        isOver = true
-        return assembler.done
-          ? Cause.done()
-          : emit([...assembler.feed(decoder.decode()), ...assembler.end()].filter(isNews))
-      }
-      return emit(assembler.feed(decoder.decode(result.value, { stream: true })))
+    // The reply is whole: a connection that stays open or breaks now changes nothing.
+    if (assembler.done) {
+      isOver = true
+      return Effect.andThen(Effect.ignore(Effect.timeoutOption(read, closingGrace)), Cause.done())
+    }
+    return Effect.matchEffect(read, {
+      onFailure: (error) => (assembler.finished ? end("") : Effect.fail(error)),
+      onSuccess: (result) =>
+        result.done ? end(decoder.decode()) : emit(feed(decoder.decode(result.value, { stream: true })))
     })
   })
   return Stream.fromPull(Effect.succeed(pull))

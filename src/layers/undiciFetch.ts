@@ -3,7 +3,7 @@
  * the Fetch standard (CORS, cookies, redirects, integrity) and has no time-outs of its own: recovery's timers rule.
  * Give an adapter your own `fetch`, client or proxy options to use something else.
  */
-import { Agent, request, type Dispatcher } from "undici"
+import { Agent, interceptors, request, type Dispatcher } from "undici"
 
 /** What the SDKs hand to a fetch and read of it. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
@@ -23,9 +23,15 @@ const headerLines = (raw: Dispatcher.ResponseData["headers"]): Array<[string, st
 }
 
 /** One agent for all calls of a process: connections are kept alive and reused. */
-let shared: Agent | undefined
-const agentOf = (): Agent =>
-  (shared ??= new Agent({ headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: 10_000, connect: { timeout: 30_000 } }))
+let shared: Dispatcher | undefined
+const agentOf = (): Dispatcher =>
+  (shared ??= new Agent({
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: 10_000,
+    connect: { timeout: 30_000 }
+    // Nothing compressed is asked for; some proxies send it all the same.
+  }).compose(interceptors.decompress({ skipErrorResponses: false })))
 
 const plainHeaders = (headers: RequestInit["headers"]): Record<string, string> => {
   const plain: Record<string, string> = {}
@@ -55,8 +61,8 @@ export const make =
       await answer.body.dump()
       return new Response(null, { status: answer.statusCode, headers })
     }
-    const isStream = String(answer.headers["content-type"] ?? "").includes("event-stream")
-    const content = isStream ? webStream(answer.body) : await answer.body.text().catch(brokenBody)
+    const isWhole = answer.statusCode >= 400 || /\bjson\b/i.test(String(answer.headers["content-type"] ?? ""))
+    const content = isWhole ? await answer.body.text().catch(brokenBody) : webStream(answer.body)
     return new Response(content, { status: answer.statusCode, headers })
   }
 

@@ -241,7 +241,8 @@ export const recover = Effect.fnUntraced(function* (
             meter.usage = Usage.update(meter.usage, error.usage)
             meter.final = Usage.isKnown(meter.usage)
           }
-          meter.began = meter.began || error.status === 200
+          // Only an answer that has begun can be interrupted.
+          meter.began = meter.began || error.status === 200 || error.kind === "interrupted"
         }
         const costUsd = !meter.began ? 0 : meter.final ? priceOf(meter.usage) : null
         record.trail.push({

@@ -121,7 +121,8 @@ describe("a status", () => {
     [599, "server_error"],
     [400, "invalid_request"],
     [418, "invalid_request"],
-    [302, "server_error"]
+    [302, "malformed_response"],
+    [600, "malformed_response"]
   ] as const)("%i without a code means %s", (status, kind) => {
     assert.strictEqual(kindOfStatus(status), kind)
   })

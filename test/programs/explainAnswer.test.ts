@@ -146,6 +146,14 @@ describe("a pasted answer", () => {
 
   it("is nothing without a status line", () => assert.isNull(pastedCase('{"error":1}', 0)))
 
+  it.each([100, 304, 307, 600, 999])("with status %i is no valid reply and never retried", (status) => {
+    const found = explainAnswer(generic, pastedCase(`HTTP/1.1 ${status} X\nlocation: /login\n\n<html>`, 0)!)
+    assert.deepStrictEqual(
+      [found.kind, found.error, found.retryable],
+      ["malformed_response", "OpenAIResponseError", { strict: false, broad: false }]
+    )
+  })
+
   it("is never retried when the server says so", () => {
     const given = pastedCase("HTTP/2 429\nx-should-retry: false\n\n{}", 0)!
     assert.deepStrictEqual(explainAnswer(generic, given).retryable, { strict: false, broad: false })

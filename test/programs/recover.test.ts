@@ -100,6 +100,21 @@ const errorOf = <A, E>(exit: Exit.Exit<A, E>): E => {
 }
 
 describe("a request", () => {
+  it.effect("books an answer that broke off as begun: what it cost is unknown, never nothing", () =>
+    Effect.gen(function* () {
+      const world = worldOf(broad, [{ fail: { kind: "interrupted", status: null } }, whole("fine")])
+      assert.isTrue(Exit.isSuccess(yield* toEnd(world, complete())))
+      const seen = world.events.filter((event) => event._tag === "UsageSeen")
+      assert.deepStrictEqual(
+        seen.map(({ attempt, final, costUsd }) => ({ attempt, final, costUsd })),
+        [
+          { attempt: 1, final: false, costUsd: null },
+          { attempt: 2, final: false, costUsd: null }
+        ]
+      )
+    })
+  )
+
   it.effect("joins the kept fragments verbatim and drops the raised one's partial", () =>
     Effect.gen(function* () {
       const world = worldOf(policyOf(), [cut("dropped"), cut("a \n"), cut("  b"), whole("\tc")])
