@@ -163,6 +163,18 @@ describe("the command line", () => {
     }
   })
 
+  it("shows no key that stands in the base URL, and refuses one that no header can carry", () => {
+    const env = { ...good, OPENAI_BASE_URL: "https://user:secret-1@provider.test/v1?key=secret-2&v=secret-3" }
+    for (const ran of [run(["config"], env), run(["config", "--json"], env)]) {
+      assert.include(ran.out, "https://provider.test/v1?key=hidden&v=hidden")
+      assert.notInclude(ran.out, "secret")
+    }
+    const ran = run(["run", "--prompt", "x"], { ...good, OPENAI_API_KEY: "sk-cli\nsecret-1" })
+    assert.strictEqual(ran.code, 2)
+    assert.include(ran.err, "OPENAI_API_KEY")
+    assert.notInclude(ran.err, "secret")
+  })
+
   it("replays a log and finds what differs", () => {
     const line = JSON.parse(run(["drill", fixtures, "--id", "D-RT-03", "--json"]).out) as {
       readonly events: ReadonlyArray<Record<string, unknown>>

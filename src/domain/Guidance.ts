@@ -116,6 +116,10 @@ const byCode: { readonly [K in FaultKind]?: ReadonlyArray<Hints> } = {
       ["unpaired_tool_calls"]
     ],
     [
+      "The request could not be built and was not sent. Check the headers and parameters: a value that no header or no JSON can carry.",
+      ["request_not_built"]
+    ],
+    [
       "An image cannot be read or is too large. Make it smaller (under 5 MB, under 8,000 pixels a side) or save it in another format.",
       ["image_too_large", "invalid_image", "invalid_image_format", "image_parse_error", "invalid_image_url"]
     ],

@@ -58,6 +58,10 @@ const missing = (names: ReadonlyArray<keyof typeof required>): ConfigurationErro
 /** Stands in a policy for the model that nobody has named. */
 export const notSetModel = (name: string): string => `(${name} is not set)`
 
+/** Why a key cannot travel in a header; null = it can. White space around it is cut by HTTP. */
+export const keyFlaw = (key: string): string | null =>
+  /^[\t\x20-\x7e\x80-\xff]*$/.test(key.trim()) ? null : "has a character that no HTTP header can carry"
+
 const baseUrlOf = (variables: Variables): string | null => {
   const value = variables["OPENAI_BASE_URL"]
   if (value === undefined) return null
@@ -198,8 +202,19 @@ export const resolveSettings = (variables: Variables, preset: PresetName = "stri
   const apiKey = valueOf(variables, "OPENAI_API_KEY")
   const notSet = notSetOf(variables)
   if (apiKey === null || notSet.length > 0) throw missing(notSet)
+  const unsendable = keyFlaw(apiKey)
+  if (unsendable !== null) throw bad("OPENAI_API_KEY", unsendable)
   const { baseUrl, preset: name, policy } = outlineSettings(variables, preset)
   return { apiKey: Redacted.make(apiKey), baseUrl, preset: name, policy }
+}
+
+/** An address for eyes: without user, password and the values of its query, which may be keys. */
+export const shownAddress = (address: string): string => {
+  const url = new URL(address)
+  url.username = ""
+  url.password = ""
+  for (const name of new URLSearchParams(url.search).keys()) url.searchParams.set(name, "hidden")
+  return String(url)
 }
 
 /** Variables of a `.env` text: NAME=value lines, `#` comments, optional quotes and `export`. */

@@ -164,7 +164,15 @@ const kindOf = (profile: ProviderProfile, answer: Answer, body: unknown): FaultK
 /** Words that only say that something failed. */
 const emptyWords: ReadonlySet<string> = new Set(["error", "invalid_request_error", ""])
 
-const codeOf = (codes: ReadonlyArray<Code>): string | null => {
+/** A word, not a sentence: what stands at a code's place may be prose, a prompt or an address with a key in it. */
+const codeShape = /^[\w.:/#+-]{1,80}$/
+
+/** Sentences only where a profile knows them as codes. */
+const isTold = (profile: ProviderProfile, code: Code): boolean =>
+  typeof code === "number" || codeShape.test(code) || profile.rows.some(({ value }) => value === code)
+
+const codeOf = (profile: ProviderProfile, all: ReadonlyArray<Code>): string | null => {
+  const codes = all.filter((code) => isTold(profile, code))
   const word = codes.find((code) => typeof code === "string" && !emptyWords.has(code) && !/^\d+$/.test(code))
   const first = word ?? codes.find((code) => code !== "error" && code !== "")
   return first === undefined ? null : String(first)
@@ -301,7 +309,7 @@ const verdictOf = (profile: ProviderProfile, answer: Answer, body: unknown, know
   return {
     kind,
     status: answer.status,
-    code: codeOf(codes),
+    code: codeOf(profile, codes),
     inBand: answer.status === inBandStatus,
     hints,
     shouldRetry: shouldRetryOf(answer),

@@ -10,12 +10,13 @@ import { checkedProfile } from "../domain/ownProfile.ts"
 import { anthropic } from "../domain/profiles/anthropic.ts"
 import type { CacheTtl } from "../domain/PromptCache.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
+import { keyFlaw } from "../domain/Settings.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { PromptCacheTtl } from "../services/PromptCacheTtl.ts"
 import { assemblerOf, readBody, toBody } from "./anthropicWire.ts"
 import { identityFor } from "./clientIdentity.ts"
-import { clientOver, type Send, type ThrownAnswer } from "./clientOver.ts"
-import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type RawBodies } from "./providerAnswer.ts"
+import { clientOver, type Send, type Thrown } from "./clientOver.ts"
+import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface AnthropicOptions {
@@ -40,36 +41,42 @@ const fetchOf = (client: Anthropic): UndiciFetch.Fetch => {
   return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
 }
 
-const sdkOf = (options: AnthropicOptions, raw: RawBodies): Anthropic => {
+const sdkOf = (options: AnthropicOptions, exchanges: Exchanges): Anthropic => {
   if (options.client !== undefined)
     return options.client.withOptions({
       maxRetries: 0,
       timeout: sdkTimeoutMillis,
-      fetch: keepingErrors(fetchOf(options.client), raw)
+      fetch: keepingErrors(fetchOf(options.client), exchanges)
     })
   const baseURL = checkedBaseUrl(options.baseUrl)
-  const key = options.apiKey ?? process.env["ANTHROPIC_API_KEY"]
+  const given = options.apiKey ?? process.env["ANTHROPIC_API_KEY"]
+  const key = Redacted.isRedacted(given) ? Redacted.value(given) : given
   if (key === undefined || key === "")
     throw new ConfigurationError({ field: "apiKey", reason: "is missing: give `apiKey`, or set ANTHROPIC_API_KEY" })
+  const unsendable = keyFlaw(key)
+  if (unsendable !== null) throw new ConfigurationError({ field: "apiKey", reason: unsendable })
   return new Anthropic({
-    apiKey: Redacted.isRedacted(key) ? Redacted.value(key) : key,
+    apiKey: key,
     ...(baseURL === undefined ? {} : { baseURL }),
     maxRetries: 0,
     timeout: sdkTimeoutMillis,
-    fetch: keepingErrors(options.fetch ?? UndiciFetch.make(), raw)
+    fetch: keepingErrors(options.fetch ?? UndiciFetch.make(), exchanges)
   })
 }
 
-/** A failed connection is an APIError too, without a status. */
-const thrownAnswer = (cause: unknown): ThrownAnswer | null =>
-  cause instanceof APIError && cause.status !== undefined
-    ? { status: cause.status, headers: cause.headers, error: cause.error }
-    : null
+/**
+ * A failed connection is an APIError too, without a status. The SDK wraps whatever a fetch rejects with: anything else was
+ * thrown before there was a request to send.
+ */
+const thrownBy = (cause: unknown): Thrown => {
+  if (!(cause instanceof APIError)) return "not built"
+  return cause.status === undefined ? "no answer" : { status: cause.status, headers: cause.headers, error: cause.error }
+}
 
 /** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
 export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Service"] => {
-  const raw: RawBodies = new WeakMap()
-  const sdk = sdkOf(options, raw)
+  const exchanges: Exchanges = new WeakMap()
+  const sdk = sdkOf(options, exchanges)
   const profile = options.profile === undefined ? anthropic : checkedProfile(options.profile)
 
   /** What the session has settled wins; a profile without markers gets none. */
@@ -99,9 +106,8 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
     profile,
     requestIdHeader: "request-id",
     malformed: AnthropicResponseError,
-    secrets,
-    raw,
-    thrownAnswer,
+    exchanges,
+    thrownBy,
     sender: Effect.map(cacheTtl, sendWith),
     readBody,
     assemblerOf
@@ -115,6 +121,8 @@ export const layer = (options: AnthropicOptions = {}): Layer.Layer<ModelClient, 
     Effect.try({
       try: () => make(options),
       catch: (cause) =>
-        cause instanceof ConfigurationError ? cause : new ConfigurationError({ field: "apiKey", reason: String(cause) })
+        cause instanceof ConfigurationError
+          ? cause
+          : new ConfigurationError({ field: "configuration", reason: "the client cannot be made" })
     })
   )

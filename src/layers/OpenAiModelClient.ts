@@ -10,12 +10,13 @@ import { checkedProfile } from "../domain/ownProfile.ts"
 import { profileForBaseUrl } from "../domain/Profiles.ts"
 import { openai } from "../domain/profiles/openai.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
+import { keyFlaw } from "../domain/Settings.ts"
 import type { BudgetParam } from "../domain/RecoveryPolicy.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { identityFor } from "./clientIdentity.ts"
-import { clientOver, type Send, type ThrownAnswer } from "./clientOver.ts"
+import { clientOver, type Send, type Thrown } from "./clientOver.ts"
 import { assemblerOf, budgetParamOf, readBody, toBody } from "./openAiWire.ts"
-import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type RawBodies } from "./providerAnswer.ts"
+import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface OpenAiOptions {
@@ -42,31 +43,36 @@ const fetchOf = (client: OpenAI): UndiciFetch.Fetch => {
   return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
 }
 
-const sdkOf = (options: OpenAiOptions, raw: RawBodies): OpenAI => {
+const sdkOf = (options: OpenAiOptions, exchanges: Exchanges): OpenAI => {
   if (options.client !== undefined)
     return options.client.withOptions({
       maxRetries: 0,
       timeout: sdkTimeoutMillis,
-      fetch: keepingErrors(fetchOf(options.client), raw)
+      fetch: keepingErrors(fetchOf(options.client), exchanges)
     })
   const baseURL = checkedBaseUrl(options.baseUrl)
-  const key = options.apiKey
+  const key = Redacted.isRedacted(options.apiKey) ? Redacted.value(options.apiKey) : options.apiKey
+  const unsendable = key === undefined ? null : keyFlaw(key)
+  if (unsendable !== null) throw new ConfigurationError({ field: "apiKey", reason: unsendable })
   const transport = options.fetch ?? (options.fetchOptions === undefined ? UndiciFetch.make() : fetch)
   return new OpenAI({
-    ...(key === undefined ? {} : { apiKey: Redacted.isRedacted(key) ? Redacted.value(key) : key }),
+    ...(key === undefined ? {} : { apiKey: key }),
     ...(baseURL === undefined ? {} : { baseURL }),
     ...(options.fetchOptions === undefined ? {} : { fetchOptions: options.fetchOptions }),
     maxRetries: 0,
     timeout: sdkTimeoutMillis,
-    fetch: keepingErrors(transport, raw)
+    fetch: keepingErrors(transport, exchanges)
   })
 }
 
-/** A failed connection is an APIError too, without a status. */
-const thrownAnswer = (cause: unknown): ThrownAnswer | null =>
-  cause instanceof APIError && cause.status !== undefined
-    ? { status: cause.status, headers: cause.headers, error: cause.error }
-    : null
+/**
+ * A failed connection is an APIError too, without a status. The SDK wraps whatever a fetch rejects with: anything else was
+ * thrown before there was a request to send.
+ */
+const thrownBy = (cause: unknown): Thrown => {
+  if (!(cause instanceof APIError)) return "not built"
+  return cause.status === undefined ? "no answer" : { status: cause.status, headers: cause.headers, error: cause.error }
+}
 
 /** What the caller has put in the network's place; null = the network. */
 const ownTransport = (options: OpenAiOptions): object | null => {
@@ -83,8 +89,8 @@ const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
 
 /** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
 export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service"] => {
-  const raw: RawBodies = new WeakMap()
-  const sdk = sdkOf(options, raw)
+  const exchanges: Exchanges = new WeakMap()
+  const sdk = sdkOf(options, exchanges)
   const profile = options.profile === undefined ? defaultProfile(options) : checkedProfile(options.profile)
   const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? budgetParamOf(profile, model)
 
@@ -108,9 +114,8 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
     profile,
     requestIdHeader: "x-request-id",
     malformed: OpenAIResponseError,
-    secrets,
-    raw,
-    thrownAnswer,
+    exchanges,
+    thrownBy,
     sender: Effect.succeed(send),
     readBody,
     assemblerOf

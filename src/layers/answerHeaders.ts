@@ -1,4 +1,5 @@
 /** Which headers of an answer may be looked at. Everything else, cookies and echoes of keys included, stays outside. */
+import * as Result from "effect/Result"
 
 const allowed = new Set([
   "content-type",
@@ -17,22 +18,88 @@ const allowed = new Set([
 /** Families of rate-limit headers: OpenAI's, Anthropic's, Azure's and the draft standard's. */
 const allowedPrefixes = ["x-ratelimit-", "anthropic-ratelimit-", "ratelimit-", "ratelimitbysize-", "x-tokenlimit-"]
 
-/** The allowed headers, names in lower case. */
-export const allowedHeaders = (headers: Headers): Record<string, string> => {
+/** The allowed headers, names in lower case; one that echoes a secret is not allowed. */
+export const allowedHeaders = (headers: Headers, secrets: Secrets): Record<string, string> => {
   const kept: Record<string, string> = {}
   headers.forEach((value, name) => {
     const lower = name.toLowerCase()
-    if (allowed.has(lower) || allowedPrefixes.some((prefix) => lower.startsWith(prefix))) kept[lower] = value
+    if (!allowed.has(lower) && !allowedPrefixes.some((prefix) => lower.startsWith(prefix))) return
+    if (!secrets.keys.some((key) => value.includes(key))) kept[lower] = value
   })
   return kept
+}
+
+/** What a request carried and nobody else may see. */
+export interface Secrets {
+  /** Credentials: nothing that holds one of them is kept. */
+  readonly keys: ReadonlyArray<string>
+  /** Credentials and the values of all headers of the caller's own: replaced in a provider's words. */
+  readonly values: ReadonlyArray<string>
+}
+
+/** A request as it was handed to fetch. */
+export interface Sent {
+  readonly url: string
+  readonly headers: RequestInit["headers"]
 }
 
 /** Shorter words are too common to be secrets. */
 const shortestSecret = 8
 
-/** A provider's words without the keys we know of. */
-export const replaceSecrets = (text: string, secrets: ReadonlyArray<string>): string =>
-  secrets
-    .filter((secret) => secret.length >= shortestSecret)
+/** Headers of the SDKs and of HTTP: the same in every program. */
+const isCommon = (name: string): boolean =>
+  /^(accept|anthropic-(version|beta|dangerous.*)|connection|content-.*|host|user-agent|x-stainless-.*)$/.test(name)
+
+const isCredential = (name: string): boolean => /auth|key|token|secret|cookie|credential|password|signature/.test(name)
+
+/** As it is, and as it stands in an address. */
+const spellings = (value: string): ReadonlyArray<string> => [value, encodeURIComponent(value)]
+
+const decoded = (part: string): string =>
+  Result.getOrElse(
+    Result.try(() => decodeURIComponent(part)),
+    () => part
+  )
+
+const addressSecrets = (address: string): ReadonlyArray<string> => {
+  if (!URL.canParse(address)) return []
+  const url = new URL(address)
+  const user = decoded(url.username)
+  const password = decoded(url.password)
+  return [
+    user,
+    password,
+    ...(password === "" ? [] : [Buffer.from(`${user}:${password}`).toString("base64")]),
+    ...url.searchParams.values()
+  ]
+}
+
+/** Read only after a failure. */
+export const secretsOf = (sent: Sent | undefined): Secrets => {
+  if (sent === undefined) return { keys: [], values: [] }
+  const keys = [...addressSecrets(sent.url)]
+  const values: Array<string> = []
+  new Headers(sent.headers ?? {}).forEach((value, name) => {
+    if (isCommon(name)) return
+    // `Bearer`, `Basic` and the like are no part of the secret.
+    const word = value.replace(/^\w+ +/, "")
+    if (isCredential(name)) keys.push(word)
+    else values.push(value)
+  })
+  const known = (found: ReadonlyArray<string>): ReadonlyArray<string> =>
+    found
+      .filter((value) => value.length >= shortestSecret)
+      .flatMap(spellings)
+      .sort((left, right) => right.length - left.length)
+  return { keys: known(keys), values: known([...keys, ...values]) }
+}
+
+/** A provider's words without the secrets of the request. */
+export const replaceSecrets = (text: string, secrets: Secrets): string =>
+  secrets.values
     .reduce((clean, secret) => clean.replaceAll(secret, "<redacted>"), text)
     .replaceAll(/\b(Bearer\s+)\S+/gi, "$1<redacted>")
+
+/** A code that holds a secret is none. */
+export const withoutSecrets = (code: string | null, secrets: Secrets): string | null =>
+  code !== null && secrets.values.some((secret) => code.includes(secret)) ? null : code

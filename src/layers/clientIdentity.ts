@@ -2,6 +2,7 @@
  * Which provider and key a client speaks for: what route health tells clients apart by. A name never holds a key, only
  * a digest of it.
  */
+import { shownAddress } from "../domain/Settings.ts"
 import type { ModelClient } from "../services/ModelClient.ts"
 
 /** Numbers of objects that have no name of their own. An object keeps its number as long as it lives. */
@@ -31,10 +32,18 @@ export interface Credentials {
   readonly own: object | null
 }
 
+const hasSecrets = (address: string): boolean => {
+  if (!URL.canParse(address)) return false
+  const { username, password, search } = new URL(address)
+  return username !== "" || password !== "" || search !== ""
+}
+
 /** The same for two clients of one provider and key, also in another process, unless they have parts of their own. */
 export const identityFor = ({ baseUrl, account, own }: Credentials): string => {
   const who = account === null ? "" : ` ${digest(account, 0x811c9dc5)}${digest(account, 0x2f0b4c47)}`
-  return `${baseUrl}${who}${own === null ? "" : ` #${numberOf(own)}`}`
+  // An address may hold a key: its digest tells it apart.
+  const shown = hasSecrets(baseUrl) ? `${shownAddress(baseUrl)} ${digest(baseUrl, 0x811c9dc5)}` : baseUrl
+  return `${shown}${who}${own === null ? "" : ` #${numberOf(own)}`}`
 }
 
 /** A client without an identity of its own shares with no other client object. */

@@ -20,9 +20,9 @@ import type { WireRequest } from "../domain/ModelRequest.ts"
 import type { ProviderProfile } from "../domain/ProviderProfile.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { abortable, awaitAborted } from "./abortable.ts"
-import { allowedHeaders, replaceSecrets } from "./answerHeaders.ts"
+import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
 import type { EventAssembler } from "./EventAssembler.ts"
-import { networkCode, parsedOrText, readEvents, type RawBodies } from "./providerAnswer.ts"
+import { networkCode, parsedOrText, readEvents, type Exchanges } from "./providerAnswer.ts"
 import { partsOf, type Flaw, type ReadContext } from "./wireReply.ts"
 
 type HeaderMap = Readonly<Record<string, string>>
@@ -37,6 +37,9 @@ export interface ThrownAnswer {
   readonly error: unknown
 }
 
+/** What a call of an SDK ended with when it gave no answer to read. */
+export type Thrown = ThrownAnswer | "no answer" | "not built"
+
 export interface Wire {
   /** Whom the requests reach; see `ModelClient`. */
   readonly identity: string
@@ -45,12 +48,9 @@ export interface Wire {
   readonly requestIdHeader: string
   /** The error of a 200 that is no valid reply. */
   readonly malformed: typeof OpenAIResponseError | typeof AnthropicResponseError
-  /** Replaced wherever the provider's words are kept. */
-  readonly secrets: ReadonlyArray<string>
-  /** Bodies of failed answers, whole. */
-  readonly raw: RawBodies
-  /** null = what the SDK threw is no answer: none came. */
-  readonly thrownAnswer: (cause: unknown) => ThrownAnswer | null
+  /** What was sent, and bodies of failed answers, whole. */
+  readonly exchanges: Exchanges
+  readonly thrownBy: (cause: unknown) => Thrown
   /** An effect: what is sent may depend on the session. */
   readonly sender: Effect.Effect<Send>
   readonly readBody: (
@@ -68,19 +68,23 @@ const mayBeEvents = (headers: HeaderMap): boolean => {
 }
 
 export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
-  const { profile, raw, secrets } = wire
+  const { profile, exchanges } = wire
+
+  const secretsBehind = (headers: object | undefined): Secrets =>
+    secretsOf(headers === undefined ? undefined : exchanges.get(headers)?.sent)
 
   const errorFrom = (failure: Failure): ModelError => makeModelError(failure, wire.malformed)
 
-  const failureOf = (verdict: Verdict, model: string): ModelError =>
+  const failureOf = (verdict: Verdict, model: string, secrets: Secrets): ModelError =>
     errorFrom({
       ...verdict,
+      code: withoutSecrets(verdict.code, secrets),
       model,
       providerMessage: verdict.providerMessage === null ? null : replaceSecrets(verdict.providerMessage, secrets)
     })
 
-  const problemOf = (problem: Flaw | Verdict, { model, requestId }: ReadContext): ModelError => {
-    if ("inBand" in problem) return failureOf(problem, model)
+  const problemOf = (problem: Flaw | Verdict, { model, requestId }: ReadContext, secrets: Secrets): ModelError => {
+    if ("inBand" in problem) return failureOf(problem, model, secrets)
     const { kind, usage } = problem
     return kind === "interrupted"
       ? errorFrom({ kind, status: null, code: null, model, requestId, usage })
@@ -89,12 +93,15 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
 
   /** What the SDK throws before or instead of an answer. */
   const errorOf = (cause: unknown, model: string): ModelError => {
-    const thrown = wire.thrownAnswer(cause)
-    if (thrown === null) return errorFrom({ kind: "connection", status: null, code: networkCode(cause), model })
-    const text = thrown.headers === undefined ? undefined : raw.get(thrown.headers)
-    const body: unknown = text === undefined ? thrown.error : parsedOrText(text)
-    const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers)
-    return failureOf(classifyAnswer(profile, { status: thrown.status, headers, body }), model)
+    const thrown = wire.thrownBy(cause)
+    if (thrown === "not built")
+      return errorFrom({ kind: "invalid_request", status: null, code: "request_not_built", model })
+    if (thrown === "no answer") return errorFrom({ kind: "connection", status: null, code: networkCode(cause), model })
+    const text = thrown.headers === undefined ? null : (exchanges.get(thrown.headers)?.text ?? null)
+    const body: unknown = text === null ? thrown.error : parsedOrText(text)
+    const secrets = secretsBehind(thrown.headers)
+    const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers, secrets)
+    return failureOf(classifyAnswer(profile, { status: thrown.status, headers, body }), model, secrets)
   }
 
   const contextOf = (request: WireRequest, headers: HeaderMap): ReadContext => ({
@@ -107,8 +114,13 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
   const cutOf = ({ model, requestId }: ReadContext, cause: unknown): ModelError =>
     errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, requestId })
 
-  const read = (context: ReadContext, text: string, headers: HeaderMap): Result.Result<ModelReply, ModelError> =>
-    Result.mapError(wire.readBody(context, text, headers), (problem) => problemOf(problem, context))
+  const read = (
+    context: ReadContext,
+    text: string,
+    headers: HeaderMap,
+    secrets: Secrets
+  ): Result.Result<ModelReply, ModelError> =>
+    Result.mapError(wire.readBody(context, text, headers), (problem) => problemOf(problem, context, secrets))
 
   const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
     wire.sender.pipe(
@@ -117,14 +129,17 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
         return abortable(
           async (signal) => {
             const response = await send(request, false, signal)
-            const headers = allowedHeaders(response.headers)
+            const secrets = secretsBehind(response.headers)
+            const headers = allowedHeaders(response.headers, secrets)
             context = contextOf(request, headers)
-            return { headers, text: await response.text() }
+            return { headers, secrets, text: await response.text() }
           },
           (cause) => (context === null ? errorOf(cause, request.model) : cutOf(context, cause))
         )
       }),
-      Effect.flatMap(({ headers, text }) => Effect.fromResult(read(contextOf(request, headers), text, headers)))
+      Effect.flatMap(({ headers, secrets, text }) =>
+        Effect.fromResult(read(contextOf(request, headers), text, headers, secrets))
+      )
     )
 
   const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
@@ -146,10 +161,11 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
       },
       (cause) => errorOf(cause, request.model)
     )
-    const headers = allowedHeaders(response.headers)
+    const secrets = secretsBehind(response.headers)
+    const headers = allowedHeaders(response.headers, secrets)
     const context = contextOf(request, headers)
     const cut = (cause: unknown): ModelError => cutOf(context, cause)
-    const whole = (text: string) => Result.map(read(context, text, headers), partsOf)
+    const whole = (text: string) => Result.map(read(context, text, headers, secrets), partsOf)
     if (response.body === null)
       return Result.match(whole(""), {
         onSuccess: (parts) => Stream.fromIterable(parts),
@@ -162,7 +178,7 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
       whole,
       cut,
       abort: () => controller.abort(),
-      problem: (problem) => problemOf(problem, context)
+      problem: (problem) => problemOf(problem, context, secrets)
     })
   })
 

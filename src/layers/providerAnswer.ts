@@ -9,6 +9,7 @@ import { ConfigurationError } from "../domain/ConfigurationError.ts"
 import type { ModelError } from "../domain/ModelError.ts"
 import type { ModelPart } from "../domain/ModelReply.ts"
 import { awaitAborted } from "./abortable.ts"
+import type { Sent } from "./answerHeaders.ts"
 import type { EventAssembler } from "./EventAssembler.ts"
 import type * as UndiciFetch from "./undiciFetch.ts"
 import type { Flaw } from "./wireReply.ts"
@@ -16,8 +17,15 @@ import type { Flaw } from "./wireReply.ts"
 /** The longest a timer can be: an SDK never ends a call before recovery does. */
 export const sdkTimeoutMillis = 2_147_483_647
 
-/** Bodies of failed answers, by the headers object the SDK's error carries. */
-export type RawBodies = WeakMap<object, string>
+/** What an SDK does not hand over of an exchange. */
+export interface Exchange {
+  readonly sent: Sent
+  /** Body of a failed answer; null = the answer is no failure. */
+  readonly text: string | null
+}
+
+/** Exchanges by the headers object of the answer, which the SDK's errors carry too. */
+export type Exchanges = WeakMap<object, Exchange>
 
 /**
  * A fetch that keeps the body of a failed answer: the SDKs drop parts of it (a sibling `code`, array bodies). Of a body
@@ -25,16 +33,20 @@ export type RawBodies = WeakMap<object, string>
  * address than the one that was given.
  */
 export const keepingErrors =
-  (inner: UndiciFetch.Fetch, raw: RawBodies): UndiciFetch.Fetch =>
+  (inner: UndiciFetch.Fetch, exchanges: Exchanges): UndiciFetch.Fetch =>
   async (input, init) => {
     const response = await inner(input, { ...init, redirect: "manual" })
-    if (response.ok) return response
+    const sent: Sent = { url: input instanceof Request ? input.url : String(input), headers: init?.headers }
+    if (response.ok) {
+      exchanges.set(response.headers, { sent, text: null })
+      return response
+    }
     const text = await response.text().catch(() => "")
     const copy = new Response(response.body === null ? null : text, {
       status: response.status,
       headers: response.headers
     })
-    raw.set(copy.headers, text)
+    exchanges.set(copy.headers, { sent, text })
     return copy
   }
 

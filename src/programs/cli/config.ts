@@ -3,7 +3,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import { Command, Flag } from "effect/cli"
 import { describe } from "../../domain/describe.ts"
-import { notSetModel } from "../../domain/Settings.ts"
+import { notSetModel, shownAddress } from "../../domain/Settings.ts"
 import { outline } from "./variables.ts"
 
 const flags = {
@@ -21,6 +21,7 @@ export const config = Command.make(
     const chosen = input.preset._tag === "Some" ? { HOLDFAST_PRESET: input.preset.value } : {}
     const found = yield* outline(process.env, chosen, "strict")
     const { notSet } = found
+    const baseUrl = found.baseUrl === null ? null : shownAddress(found.baseUrl)
     const apiKey = notSet.includes("OPENAI_API_KEY") ? "not set" : "set"
     if (input.json) {
       const unnamed = notSet.map(notSetModel)
@@ -28,12 +29,10 @@ export const config = Command.make(
         unnamed.includes(route.model) ? { ...route, model: null } : route
       )
       const policy = unnamed.length === 0 ? { ...found.policy } : { ...found.policy, routes }
-      yield* Console.log(JSON.stringify({ preset: found.preset, baseUrl: found.baseUrl, apiKey, notSet, policy }))
+      yield* Console.log(JSON.stringify({ preset: found.preset, baseUrl, apiKey, notSet, policy }))
       return
     }
-    yield* Console.log(
-      `preset    ${found.preset}\nbase URL  ${found.baseUrl ?? "the provider's own"}\nAPI key   ${apiKey}\n`
-    )
+    yield* Console.log(`preset    ${found.preset}\nbase URL  ${baseUrl ?? "the provider's own"}\nAPI key   ${apiKey}\n`)
     yield* Console.log(describe(found.policy))
     if (notSet.length > 0) yield* Console.log(`\nnot set, and needed for a request: ${notSet.join(", ")}`)
   })
