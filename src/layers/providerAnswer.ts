@@ -84,12 +84,17 @@ export interface ReadOptions {
   readonly problem: (problem: Flaw | Verdict) => ModelError
 }
 
+const nothingMore: ReadableStreamReadResult<Uint8Array> = { done: true, value: undefined }
+
 const life: ModelPart = { _tag: "Life" }
 
 const isNews = (part: ModelPart): boolean => part._tag !== "Life"
 
 /** How long a server may take to close the body after the wire's own end: within it the connection is used again. */
 const closingGrace = "250 millis"
+
+/** How long usage and the wire's own end may come behind a finish reason: a whole reply is not lost to a hanging line. */
+const endingGrace = "5 seconds"
 
 /** What the body is, by its first characters; null = not known yet. Content types lie. */
 const formatOf = (lead: string, isEventStream: boolean): "events" | "body" | null => {
@@ -169,7 +174,10 @@ export const readEvents = (
       isOver = true
       return Effect.andThen(Effect.ignore(Effect.timeoutOption(read, closingGrace)), Cause.done())
     }
-    return Effect.matchEffect(read, {
+    const next = assembler.finished
+      ? Effect.timeoutOrElse(read, { duration: endingGrace, orElse: () => Effect.succeed(nothingMore) })
+      : read
+    return Effect.matchEffect(next, {
       onFailure: (error) => (assembler.finished ? end("") : Effect.fail(error)),
       onSuccess: (result) =>
         result.done ? end(decoder.decode()) : emit(feed(decoder.decode(result.value, { stream: true })))

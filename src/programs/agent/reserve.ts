@@ -37,7 +37,8 @@ const nothing: Usage.Usage = { ...Usage.unknown, promptTokens: 0, completionToke
 export const spentByFailure = (exit: Exit.Exit<unknown, unknown>): Usage.Usage | null => {
   const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
   if (found === null || found._tag === "None" || !isModelError(found.value)) return null
-  return found.value.status === 200 ? found.value.usage : nothing
+  // Only an answer that has begun can be interrupted.
+  return found.value.status === 200 || found.value.kind === "interrupted" ? found.value.usage : nothing
 }
 
 /** One request under the session's budget. */

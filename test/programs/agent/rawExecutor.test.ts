@@ -13,6 +13,25 @@ import { BudgetLedger } from "../../../src/services/BudgetLedger.ts"
 import { TokenEstimate } from "../../../src/services/Overrides.ts"
 
 describe("the raw executor", () => {
+  it.effect.each<readonly [string, ScriptedModel.Step, number]>([
+    ["a refused request as nothing", { fail: { kind: "rate_limited", status: 429 } }, 0],
+    ["a refused connection as nothing", { fail: { kind: "connection", status: null } }, 0],
+    ["an answer that broke off as its worst case", { fail: { kind: "interrupted", status: null } }, 50],
+    ["a reply without usage as its worst case", { reply: { text: "hello" } }, 50]
+  ])("settles %s, streamed or not", ([, step, spent]) =>
+    Effect.gen(function* () {
+      for (const how of ["complete", "stream"] as const) {
+        const ledger = yield* BudgetMemory.make({ maxTokens: 10_000, maxCostUsd: null })
+        const executor = rawExecutor(ScriptedModel.make([step]).client, { model: "m", maxOutputTokens: 50 })
+        const request = { messages: [] }
+        const asked = how === "complete" ? executor.complete(request) : Stream.runDrain(executor.stream(request))
+        yield* Effect.exit(Effect.provideService(Effect.asVoid(asked), BudgetLedger, ledger))
+        const end = yield* ledger.balance
+        assert.deepStrictEqual([end.spent.tokens, end.reserved.tokens], [spent, 0], how)
+      }
+    })
+  )
+
   it.effect("sends one request and gives back what comes, whole or as parts", () =>
     Effect.gen(function* () {
       const model = ScriptedModel.make([
