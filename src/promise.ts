@@ -7,8 +7,10 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "./domain/ConfigurationError.ts"
 import type { ModelReply } from "./domain/ModelReply.ts"
@@ -23,7 +25,7 @@ import * as ModelSummarizer from "./layers/ModelSummarizer.ts"
 import * as RecoveryLive from "./layers/RecoveryLive.ts"
 import { ModelClient } from "./services/ModelClient.ts"
 import { DeadlineOverride, PolicyOverride } from "./services/Overrides.ts"
-import { Recovery } from "./services/Recovery.ts"
+import { Recovery, type RequestFailure } from "./services/Recovery.ts"
 import { makeStanding, RequestStanding, type StandingCell } from "./services/RequestStanding.ts"
 import type { Summarizer } from "./services/Summarizer.ts"
 import { makeTurn, Turn, type TurnCell } from "./services/Turn.ts"
@@ -94,7 +96,12 @@ class Closed extends Error {
 interface Running {
   closed: boolean
   readonly calls: Set<AbortController>
+  /** Streams, also those that nobody reads on. */
+  readonly fibers: Set<Fiber.Fiber<void, unknown>>
 }
+
+/** Parts of a stream that may wait for their reader before the reads stop. */
+const bufferSize = 16
 
 interface Call {
   readonly signal: AbortSignal
@@ -157,7 +164,7 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
       Layer.merge(options.health === "own" ? HealthMemory.layer() : Layer.empty)
     )
   )
-  const running: Running = { closed: false, calls: new Set() }
+  const running: Running = { closed: false, calls: new Set(), fibers: new Set() }
 
   const complete = async (turn: TurnCell | null, request: ModelRequest, call: CallOptions): Promise<ModelReply> => {
     const standing = makeStanding()
@@ -190,19 +197,33 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
     try {
       if (signal.aborted) throw cancelled(standing, signal.reason)
       const context = await runtime.context()
-      const aborted = Effect.callback<never, Aborted>((resume) => {
-        const onAbort = (): void => resume(Effect.fail(new Aborted()))
-        // It may have been aborted while the layers were built.
-        if (signal.aborted) return onAbort()
-        signal.addEventListener("abort", onAbort, { once: true })
-        return Effect.sync(() => signal.removeEventListener("abort", onAbort))
-      })
-      const parts = Stream.unwrap(Effect.map(Recovery, (recovery) => recovery.stream(request))).pipe(
-        Stream.provideContext(contextOf(call, turn, standing)),
-        Stream.interruptWhen(aborted),
-        Stream.mapError((failure) => (failure instanceof Aborted ? cancelled(standing, signal.reason) : failure))
+      // It may have been aborted while the layers were built.
+      if (signal.aborted) throw cancelled(standing, signal.reason)
+      const queue = Effect.runSync(
+        Queue.bounded<ReplyPart, RequestFailure | RecoveryCancelledError | Cause.Done>(bufferSize)
       )
-      yield* Stream.toAsyncIterableWith(parts, context)
+      const parts = Stream.unwrap(Effect.map(Recovery, (recovery) => recovery.stream(request))).pipe(
+        Stream.provideContext(contextOf(call, turn, standing))
+      )
+      // In a fiber of its own the request can be ended also while nobody asks for its next part.
+      const fiber = Stream.runForEachArray(parts, (some) => Queue.offerAll(queue, some)).pipe(
+        Effect.onExit((exit) => {
+          if (Exit.isSuccess(exit)) return Queue.end(queue)
+          const isCancelled = Cause.hasInterruptsOnly(exit.cause)
+          return Queue.failCause(queue, isCancelled ? Cause.fail(cancelled(standing, signal.reason)) : exit.cause)
+        }),
+        Effect.runForkWith(context)
+      )
+      running.fibers.add(fiber)
+      const onAbort = (): void => fiber.interruptUnsafe()
+      signal.addEventListener("abort", onAbort, { once: true })
+      try {
+        yield* Stream.toAsyncIterableWith(Stream.fromQueue(queue), context)
+      } finally {
+        signal.removeEventListener("abort", onAbort)
+        await Effect.runPromise(Fiber.interrupt(fiber))
+        running.fibers.delete(fiber)
+      }
     } finally {
       end()
     }
@@ -216,17 +237,13 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
   return {
     ...callsOf(null),
     turn: (body) => body(callsOf(makeTurn())),
-    close: () => {
+    close: async () => {
       running.closed = true
       for (const call of running.calls) call.abort(new Closed())
-      return runtime.dispose()
+      await Effect.runPromise(Fiber.interruptAll(running.fibers))
+      await runtime.dispose()
     }
   }
-}
-
-/** The signal has fired; private to this file. */
-class Aborted {
-  readonly _tag = "Aborted"
 }
 
 /** One request is behind it: reading it again would yield nothing, or pay twice. */

@@ -100,6 +100,10 @@ const globalTable: Readonly<Record<string, FaultKind>> = {
   content_filter: "content_filtered"
 }
 
+/** Some servers write numbers as texts, or the reverse. */
+const isSame = (value: unknown, known: unknown): boolean =>
+  value === known || (isCode(value) && isCode(known) && String(value) === String(known))
+
 const valueMatches = (row: CodeRow, value: unknown): boolean => {
   switch (row.match) {
     case "present":
@@ -109,7 +113,7 @@ const valueMatches = (row: CodeRow, value: unknown): boolean => {
     case "part":
       return typeof value === "string" && value.includes(String(row.value))
     default:
-      return value === row.value
+      return isSame(value, row.value)
   }
 }
 
@@ -132,7 +136,7 @@ const globalKind = (status: number, codes: ReadonlyArray<string | number>): Faul
 const numericKind = (codes: ReadonlyArray<string | number>): FaultKind | null => {
   for (const code of codes) {
     const number = typeof code === "number" ? code : /^[45]\d\d$/.test(code) ? Number(code) : 0
-    if (number >= 400 && number <= 599) {
+    if (Number.isInteger(number) && number >= 400 && number <= 599) {
       const kind = kindOfStatus(number)
       return isLegal(kind, inBandStatus) ? kind : null
     }
@@ -336,7 +340,7 @@ export const inBandFault = (profile: ProviderProfile, answer: Answer): Verdict |
   const inBand: Answer = { ...answer, status: inBandStatus }
   if (hasError(body)) return verdictOf(profile, inBand, body)
   for (const { at, unless } of profile.inBandAt)
-    if (valuesAt(body, at).some((value) => value !== null && value !== "" && value !== unless)) {
+    if (valuesAt(body, at).some((value) => value !== null && value !== "" && !isSame(value, unless))) {
       const verdict = verdictOf(profile, inBand, body)
       return verdict.kind === "malformed_response" ? verdictOf(profile, inBand, body, "server_error") : verdict
     }

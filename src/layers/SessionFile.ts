@@ -45,6 +45,8 @@ export const make = (path: string): Effect.Effect<(messages: ReadonlyArray<Messa
         await rename(next, path)
       }).pipe(
         Effect.catch(() => Effect.logWarning(`the session could not be saved to ${path}`)),
-        lock.withPermits(1)
+        lock.withPermits(1),
+        // An interruption that arrives in mid-save ends the run after it: what was finished is saved.
+        Effect.uninterruptible
       )
   )

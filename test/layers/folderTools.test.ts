@@ -128,6 +128,17 @@ describe("the shell", () => {
 })
 
 describe("sessions", () => {
+  it.live("are saved whole when the run is interrupted in mid-save", () =>
+    Effect.gen(function* () {
+      const path = join(dir, ".holdfast/session.json")
+      const save = yield* SessionFile.make(path)
+      const content = "x".repeat(1_000_000)
+      const fiber = yield* Effect.forkChild(save([{ role: "user", content }]), { startImmediately: true })
+      yield* Fiber.interrupt(fiber)
+      assert.deepStrictEqual(yield* SessionFile.load(path), [{ role: "user", content }])
+    })
+  )
+
   it.live("are what was saved last, and a file that is none is refused", () =>
     Effect.gen(function* () {
       const path = join(dir, ".holdfast/session.json")

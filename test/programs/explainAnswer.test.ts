@@ -119,6 +119,21 @@ describe("a recorded answer", () => {
   )
 })
 
+describe("numbers and texts", () => {
+  const hello = { choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "hi" } }] }
+  it.each([
+    ["minimax", 200, { ...hello, base_resp: { status_code: "0" } }, "ok"],
+    ["minimax", 200, { ...hello, base_resp: { status_code: 0 } }, "ok"],
+    ["minimax", 200, { base_resp: { status_code: "1002" } }, "rate_limited"],
+    ["zhipu", 429, { error: { code: 1113 } }, "quota_exhausted"],
+    ["zhipu", 429, { error: { code: "1113" } }, "quota_exhausted"],
+    ["openai", 200, { error: { code: 429.5 } }, "malformed_response"]
+  ] as const)("of %s mean the same in a %i: %j", (provider, status, body, kind) => {
+    const given = read({ id: "x", provider, status, body })
+    assert.strictEqual(explainAnswer(profileNamed(provider) ?? generic, given).kind, kind)
+  })
+})
+
 describe("a pasted answer", () => {
   it("is read with its status line and headers", () => {
     const given = pastedCase(
