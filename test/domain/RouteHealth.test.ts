@@ -371,6 +371,8 @@ describe("the retry budget", () => {
     const eleventh = ask(drained, 0, { retry: true }, 0.5).admission
     assert.deepStrictEqual(eleventh, { _tag: "Held", untilMillis: 10_000, reason: "retryBudget" })
     assert.strictEqual(ask(drained, 10_000, { retry: true, deferred: true }).admission._tag, "Go")
+    // Once deferred it goes, whoever has taken the tokens since.
+    assert.strictEqual(ask(drained, 0, { retry: true, deferred: true }).admission._tag, "Go")
   })
 
   it("defers for 0.5 to 1.5 times the time until a token is there", () => {
