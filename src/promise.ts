@@ -150,8 +150,27 @@ const layerOf = (client: CreateOptions["client"]): Layer.Layer<ModelClient, Conf
   throw new ConfigurationError({ field: "client", reason: "is missing: give layer() or make() of an adapter" })
 }
 
-/** A bad policy, or a route or client that has no other, throws a ConfigurationError here, before the first request. */
+const createKeys: ReadonlyArray<string> = ["policy", "client", "clients", "summarizer", "health", "onEvent"]
+const callKeys: ReadonlyArray<string> = ["signal", "policy", "deadline"]
+
+/** JavaScript brings misspelt options: none is passed over in silence. */
+const refuseUnknown = (options: object, known: ReadonlyArray<string>): void => {
+  const unknown = Object.keys(options).find((key) => !known.includes(key))
+  if (unknown !== undefined)
+    throw new ConfigurationError({ field: unknown, reason: `is not an option: there are ${known.join(", ")}` })
+}
+
+const checkCall = (call: CallOptions): void => {
+  refuseUnknown(call, callKeys)
+  if (call.signal !== undefined && !(call.signal instanceof AbortSignal))
+    throw new ConfigurationError({ field: "signal", reason: "is not an AbortSignal" })
+}
+
+/** A bad option or policy, or a route or client that has no other, throws a ConfigurationError here, before the first request. */
 export const createRecovery = (options: CreateOptions): PromiseRecovery => {
+  refuseUnknown(options, createKeys)
+  if (options.health !== undefined && options.health !== "shared" && options.health !== "own")
+    throw new ConfigurationError({ field: "health", reason: 'is neither "shared" nor "own"' })
   const policy = new RecoveryPolicy(options.policy)
   const wrong = RecoveryLive.mismatchOf(policy, options.clients ?? {})
   if (wrong !== null) throw wrong
@@ -167,6 +186,7 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
   const running: Running = { closed: false, calls: new Set(), fibers: new Set() }
 
   const complete = async (turn: TurnCell | null, request: ModelRequest, call: CallOptions): Promise<ModelReply> => {
+    checkCall(call)
     const standing = makeStanding()
     const { signal, end } = begin(running, call.signal)
     try {
@@ -192,6 +212,7 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
     request: ModelRequest,
     call: CallOptions
   ): AsyncGenerator<ReplyPart> {
+    checkCall(call)
     const standing = makeStanding()
     const { signal, end } = begin(running, call.signal)
     try {

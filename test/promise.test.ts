@@ -273,3 +273,27 @@ it("tells the usage of every request of a joined reply, which itself has the las
   for (const [, cost] of seen) assert.isNumber(cost)
   await recovery.close()
 })
+
+it("refuses an option nobody knows, or of another kind, before anything is sent", async () => {
+  // As JavaScript brings them.
+  const loose = (options: object): object => options
+  for (const [field, options] of Object.entries({
+    onEvnt: { onEvnt: () => {} },
+    health: { health: "onw" }
+  }))
+    assert.throws(() => over([], loose(options)), ConfigurationError, field)
+  const { recovery, requests } = over([whole])
+  for (const [field, options] of Object.entries({
+    deadlin: { deadlin: "1 second" },
+    maxAttempts: { maxAttempts: 1 },
+    signal: { signal: 3 }
+  })) {
+    for (const failed of [
+      await failureOf(recovery.complete(request, loose(options))),
+      await failureOf(read(recovery.stream(request, loose(options))))
+    ])
+      assert.isTrue(failed instanceof ConfigurationError && failed.field === field)
+  }
+  assert.strictEqual(requests.length, 0)
+  await recovery.close()
+})

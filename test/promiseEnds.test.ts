@@ -51,7 +51,7 @@ const endless = () => {
   return { open: () => open, client: Layer.succeed(ModelClient, client) }
 }
 
-const make = (options: Pick<CreateOptions, "client"> & Partial<CreateOptions>) => createRecovery({ policy, ...options })
+const make = ({ client }: Pick<CreateOptions, "client">) => createRecovery({ policy, client })
 
 const tagOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(

@@ -181,7 +181,8 @@ const targetsOf = (name: CaseName, rows: ReadonlyArray<Row>): ReadonlyArray<Targ
     value: worst(row, (run) => run.calls - run.answered),
     limit: 0
   })
-  if (name !== "outage") return [...early, lost(rowOf(rows, "holdfast broad"))]
+  const inCase = (target: Target): Target => ({ ...target, what: `${name}: ${target.what}` })
+  if (name !== "outage") return [...early, lost(rowOf(rows, "holdfast broad"))].map(inCase)
   const alone = rowOf(rows, "holdfast broad")
   const helped = rowOf(rows, "holdfast broad, with a fallback")
   return [
@@ -195,7 +196,7 @@ const targetsOf = (name: CaseName, rows: ReadonlyArray<Row>): ReadonlyArray<Targ
       limit: 100
     },
     { what: "with a fallback: p95, seconds", value: worst(helped, (run) => run.p95) / 1_000, limit: 4.5 }
-  ]
+  ].map(inCase)
 }
 
 const wanted = process.argv.slice(2)

@@ -34,7 +34,8 @@ const isNoError = (status: number): boolean => !isClientError(status) && !isServ
 const legal: { readonly [K in FaultKind]: (status: number | null) => boolean } = {
   rate_limited: (status) => status === 429 || status === 402 || status === inBandStatus,
   quota_exhausted: (status) => status !== null && [400, 402, 403, 412, 429, inBandStatus].includes(status),
-  overloaded: (status) => status !== null && [529, 503, 498, 429, inBandStatus].includes(status),
+  // null: its route is shut, nothing was sent.
+  overloaded: (status) => status === null || [529, 503, 498, 429, inBandStatus].includes(status),
   prompt_too_long: (status) => status !== null && [400, 403, 413, 422, 500, inBandStatus].includes(status),
   server_error: (status) => status !== null && (isServerError(status) || status === 424 || status === inBandStatus),
   timeout: (status) => status === null || [408, 504, 522, 524, inBandStatus].includes(status),

@@ -159,6 +159,10 @@ const byCode: { readonly [K in FaultKind]?: ReadonlyArray<Hints> } = {
     [
       "The model is not ready yet. Try again in a minute, or add a fallback model.",
       ["ModelNotReadyException", "ModelLoading", "ModelLoadingError"]
+    ],
+    [
+      "Nothing was sent: other requests have just met an overload there, and background work makes room. Try again in a few minutes.",
+      ["route_shut"]
     ]
   ]
 }

@@ -141,11 +141,13 @@ export function* askDoors(
       return kept(now, "shed", null)
     case "Held": {
       const { untilMillis, reason } = admission
-      // A hint or a retry token is a matter of the own route alone.
-      if (reason === "hint" || reason === "retryBudget") return kept(untilMillis, reason, null)
+      // A retry token is a matter of the own route alone, and so is a hint, unless rate limits lead to a fallback.
+      const stays = reason === "retryBudget" || (reason === "hint" && policy.fallbackAfter.rateLimit === undefined)
+      if (stays) return kept(untilMillis, reason, null)
       const doors = yield* lookAround(policy, current, asker)
       const other = firstOpen(doors)
       if (other !== null) return kept(now, reason, other)
+      if (reason === "hint") return kept(untilMillis, reason, null)
       if (reason === "breaker") return kept(earliestOf(doors, untilMillis), reason, null)
       // A ramp holds only while another route takes the call.
       const again: Admission = yield { route: current, asker: { ...asker, insists: true } }

@@ -12,6 +12,7 @@ import {
   RecoveryRetriesExhausted,
   type Standing
 } from "../domain/RecoveryError.ts"
+import { routeAt, type RecoveryPolicy } from "../domain/RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../domain/RecoveryState.ts"
 import type { Tick } from "../domain/Tick.ts"
 import { attemptsIn, type TrailEntry } from "../domain/Trail.ts"
@@ -29,6 +30,7 @@ interface Record {
 
 export interface Ending {
   readonly action: Extract<RecoveryAction, { readonly _tag: "Fail" }>
+  readonly policy: RecoveryPolicy
   readonly state: RecoveryState
   readonly tick: Tick
   readonly record: Record
@@ -54,15 +56,26 @@ export const standingOf = (record: Record, plan: AttemptPlan | null, now: number
 }
 
 export const failureOf = (ending: Ending): RequestFailure => {
-  const { action, state, tick, record, partial } = ending
+  const { action, policy, state, tick, record, partial } = ending
   const last = record.last
   const standing = standingOf(record, ending.plan, tick.now)
   const { attempts, elapsedMs, trail } = standing
   const fields = { ...standing, guidance: guidanceForReason(action.reason) }
   const withPartial = partial === null ? {} : { partialText: Redacted.make(partial) }
   switch (action.reason) {
-    case "Passthrough":
     case "Shed":
+      return handOn(
+        // Before its first attempt there is no failure of its own: other requests have met the overload.
+        last ??
+          makeModelError({
+            kind: "overloaded",
+            status: null,
+            code: "route_shut",
+            model: routeAt(policy, state.route).model
+          }),
+        { attempts, elapsedMs, trail, shed: true }
+      )
+    case "Passthrough":
       return handOn(
         last ??
           // A reply that ended because the window is full, with nothing left to try.
@@ -72,7 +85,7 @@ export const failureOf = (ending: Ending): RequestFailure => {
             code: "window_full",
             model: ending.plan === null ? null : ending.plan.route.model
           }),
-        { attempts, elapsedMs, trail, shed: action.reason === "Shed" }
+        { attempts, elapsedMs, trail, shed: false }
       )
     case "Attempts":
     case "Continuations":

@@ -184,7 +184,7 @@ export const recover = Effect.fnUntraced(function* (
     route: indexOf(policy, turn.route),
     callerCap: options.callerCap,
     streaming: driver.streaming,
-    background: options.role === "background"
+    background: options.role === "background" || policy.shedOnOverload
   })
 
   const limits = (): Limits => ({
@@ -531,7 +531,7 @@ export const recover = Effect.fnUntraced(function* (
           case "Done":
             return reply === null ? Effect.die(new Error("a completed attempt has no reply")) : finish(reply)
           case "Fail":
-            return Effect.fail(failureOf({ action, state, tick, record, partial: driver.partial(), plan }))
+            return Effect.fail(failureOf({ action, policy, state, tick, record, partial: driver.partial(), plan }))
           default:
             return Effect.flatMap(follow(action, outcome, tick), decide)
         }

@@ -442,16 +442,17 @@ describe("classes", () => {
     )
   })
 
-  it("spread with the hint, at least two seconds wide, five doublings at most", () => {
+  it("spread with the hint, two seconds to ten minutes wide, five doublings at most", () => {
     assert.deepStrictEqual(
       [
         spreadOf(1_000, 0, 0.5),
         spreadOf(10_000, 0, 0.5),
         spreadOf(10_000, 1, 0.5),
         spreadOf(10_000, 9, 0.5),
-        spreadOf(10_000, 0, 0)
+        spreadOf(10_000, 0, 0),
+        spreadOf(14_400_000, 0, 1)
       ],
-      [1_000, 5_000, 10_000, 160_000, 0]
+      [1_000, 5_000, 10_000, 160_000, 0, 600_000]
     )
   })
 })

@@ -14,7 +14,9 @@ import * as HealthMemory from "../../src/layers/HealthMemory.ts"
 import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../src/layers/RecoveryLive.ts"
 import { makeReply } from "../../src/layers/ScriptedModel.ts"
+import { renderFailure } from "../../src/domain/renderFailure.ts"
 import { ModelClient } from "../../src/services/ModelClient.ts"
+import { PolicyOverride } from "../../src/services/Overrides.ts"
 import { Recovery } from "../../src/services/Recovery.ts"
 
 const overloaded: Failure = { kind: "overloaded", status: 529 }
@@ -154,23 +156,63 @@ it.effect("holds new requests until the end of a hint another request was given"
   })
 )
 
-it.effect("sheds background requests while the route is open, without sending them", () =>
+it.effect.each([
+  { given: "a request of priority background", input: {}, request: { priority: "background" } },
+  { given: "the preset background", input: RecoveryPolicy.background, request: {} }
+] as const)("sheds $given while the route is open, as an overload and without sending it", ({ input, request }) =>
   Effect.gen(function* () {
     const world = worldOf((now) => (now < 20_000 ? overloaded : null))
-    const exit = yield* toEnd(
+    const failure = yield* toEnd(
       world.layer,
       Effect.gen(function* () {
         const crowd = yield* Effect.forkChild(many(10))
         yield* Effect.sleep("1 second")
         const before = world.sent.length
-        const found = yield* Effect.exit(complete({ priority: "background" }))
+        const policy = Object.keys(input).length === 0 ? null : { ...input, routes: [{ model: "large" }] }
+        const found = yield* Effect.flip(Effect.provideService(complete(request), PolicyOverride, policy))
         assert.strictEqual(world.sent.length, before)
         yield* Fiber.join(crowd)
         return found
       })
     )
-    assert.isTrue(Exit.isFailure(exit))
+    assert.strictEqual(failure._tag, "ModelOverloadedError")
+    assert.deepInclude(failure, { shed: true, status: null, code: "route_shut", model: "large", attempts: 0 })
+    assert.include(renderFailure(failure), "Nothing was sent")
   })
+)
+
+it.effect.each([
+  { rateLimit: undefined, model: "large", from: 20_000 },
+  { rateLimit: 1, model: "small", from: 0 }
+])(
+  "sends $model from $from ms on while the primary asks for silence and fallbackAfter.rateLimit is $rateLimit",
+  (row) =>
+    Effect.gen(function* () {
+      const { rateLimit, model, from } = row
+      const world = worldOf(
+        (now, request) =>
+          request.model === "large" && now < 20_000
+            ? {
+                kind: "rate_limited",
+                status: 429,
+                hints: [{ _tag: "Delay", source: "retry-after", millis: 20_000 - now }]
+              }
+            : null,
+        {
+          routes: [{ model: "large" }, { model: "small" }],
+          fallbackAfter: rateLimit === undefined ? {} : { rateLimit }
+        }
+      )
+      const exits = yield* toEnd(world.layer, many(10))
+      assert.isTrue(exits.every(Exit.isSuccess))
+      const [first, ...others] = world.sent
+      assert.strictEqual(first?.model, "large")
+      assert.strictEqual(others.length, 10)
+      assert.isTrue(
+        others.every((sent) => sent.model === model && sent.atMillis >= from && sent.atMillis < from + 30_000)
+      )
+      if (rateLimit !== undefined) assert.isTrue(others.slice(1).every(({ atMillis }) => atMillis < 1_000))
+    })
 )
 
 it.effect("leaves the probe's place to the next when the probe is interrupted, and every waiter free to go", () =>

@@ -99,6 +99,8 @@ export const skippedHint = (policy: RecoveryPolicy, fault: Fault, wallMillis: nu
 const maxDoublings = 5
 /** Smallest range of the spread in milliseconds. */
 const minSpread = 2_000
+/** Largest range of the spread: after a reset in hours nobody comes back hours later for others' sake. */
+const maxSpread = 600_000
 /** Largest share of the time left after a hint that its spread may take: the rest is for the answer. */
 const spreadShare = 0.5
 
@@ -107,7 +109,7 @@ const spreadShare = 0.5
  * the hint's end to the request's; null = no end.
  */
 export const spreadOf = (millis: number, repeats: number, spread: number, room: number | null = null): number => {
-  const range = Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings)
+  const range = Math.min(maxSpread, Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings))
   return spread * (room === null ? range : Math.min(range, Math.max(0, spreadShare * room)))
 }
 

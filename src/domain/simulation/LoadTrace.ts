@@ -217,27 +217,30 @@ const resolutionOf = (sorted: Float64Array): number => {
     const gap = numberAt(sorted, i) - numberAt(sorted, i - 1)
     if (gap > 0 && gap < smallest) smallest = gap
   }
-  return Number.isFinite(smallest) ? smallest : 1
+  return smallest
 }
+
+/** A cell without the quotes that spreadsheets write around it. */
+const unquoted = (cell: string): string => cell.trim().replace(/^"(.*)"$/, "$1")
 
 /** Reads a CSV text with a header that names at least t_ms, in_tokens and out_tokens. */
 export const fromCsv = (text: string): Result.Result<LoadTrace, ConfigurationError> => {
   const [header = "", ...lines] = text.split(/\r?\n/).filter((line) => line.trim() !== "")
-  const names = header.split(",").map((name) => name.trim())
+  const names = header.split(",").map(unquoted)
   const missing = columns.find((name) => !names.includes(name))
   if (missing !== undefined) return bad(`has no column ${missing}`)
-  if (lines.length < 2) return bad("needs at least two rows")
   if (lines.length > maxRows) return bad(`has more than ${maxRows} rows`)
   const placeOf = (name: (typeof columns)[number]): number => names.indexOf(name)
   const [atPlace, inputPlace, outputPlace] = [placeOf("t_ms"), placeOf("in_tokens"), placeOf("out_tokens")]
   const rows: Array<readonly [atMillis: number, inputTokens: number, outputTokens: number]> = []
   for (const [i, line] of lines.entries()) {
-    const cells = Float64Array.from(line.split(","), (cell) => (cell.trim() === "" ? NaN : Number(cell)))
+    const cells = Float64Array.from(line.split(","), (cell) => (unquoted(cell) === "" ? NaN : Number(unquoted(cell))))
     const row = [numberAt(cells, atPlace), numberAt(cells, inputPlace), numberAt(cells, outputPlace)] as const
     if (!row.every((value) => Number.isFinite(value) && value >= 0)) return bad(`has no numbers >= 0 in row ${i + 2}`)
     rows.push(row)
   }
   rows.sort(([left], [right]) => left - right)
+  if (rows[0]?.[0] === rows.at(-1)?.[0]) return bad("needs at least two rows at different t_ms")
   const raw = Float64Array.from(rows, ([at]) => at)
   const first = numberAt(raw, 0)
   const atMillis = raw.map((at) => at - first)
