@@ -16,7 +16,7 @@ import { PromptCacheTtl } from "../services/PromptCacheTtl.ts"
 import { assemblerOf, readBody, toBody } from "./anthropicWire.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
-import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
+import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface AnthropicOptions {
@@ -34,11 +34,6 @@ export interface AnthropicOptions {
   readonly cacheTtl?: CacheTtl | null
   /** Further headers per request. */
   readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
-}
-
-const fetchOf = (client: Anthropic): UndiciFetch.Fetch => {
-  const own: unknown = Reflect.get(client, "fetch")
-  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
 }
 
 const sdkOf = (options: AnthropicOptions, exchanges: Exchanges): Anthropic => {

@@ -16,7 +16,7 @@ import { ModelClient } from "../services/ModelClient.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
 import { assemblerOf, budgetParamOf, readBody, toBody } from "./openAiWire.ts"
-import { checkedBaseUrl, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
+import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface OpenAiOptions {
@@ -36,11 +36,6 @@ export interface OpenAiOptions {
   readonly budgetParam?: Readonly<Record<string, BudgetParam>>
   /** Further headers per request. */
   readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
-}
-
-const fetchOf = (client: OpenAI): UndiciFetch.Fetch => {
-  const own: unknown = Reflect.get(client, "fetch")
-  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
 }
 
 const sdkOf = (options: OpenAiOptions, exchanges: Exchanges): OpenAI => {

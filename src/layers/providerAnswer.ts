@@ -27,6 +27,12 @@ export interface Exchange {
 /** Exchanges by the headers object of the answer, which the SDK's errors carry too. */
 export type Exchanges = WeakMap<object, Exchange>
 
+/** The fetch an SDK's client of the caller's own sends with; the platform's when it does not show one. */
+export const fetchOf = (client: object): UndiciFetch.Fetch => {
+  const own: unknown = Reflect.get(client, "fetch")
+  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
+}
+
 /**
  * A fetch that keeps the body of a failed answer: the SDKs drop parts of it (a sibling `code`, array bodies). Of a body
  * that breaks off nothing is kept: the status says what failed. A redirect is not followed: key and prompt go to no other

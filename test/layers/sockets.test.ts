@@ -225,12 +225,13 @@ describe("streams on real sockets", () => {
       const fiber = yield* Effect.forkChild(
         Stream.runForEach(ask, () => Effect.never).pipe(Effect.provide(layerOf(server)))
       )
-      yield* until(() => isBlocked)
-      yield* Effect.sleep(200)
-      const stopped = written
-      yield* Effect.sleep(200)
+      // The buffers on the way take some; a busy machine fills them slowly.
+      let before = -1
+      while (written <= 2_000 && !(isBlocked && written === before)) {
+        before = written
+        yield* Effect.sleep(300)
+      }
       assert.isTrue(isBlocked)
-      assert.strictEqual(written, stopped)
       assert.isBelow(written, 1_000)
       yield* Fiber.interrupt(fiber)
     }).pipe(Effect.scoped)
