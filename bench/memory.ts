@@ -1,6 +1,6 @@
 /** holdfast's own work: CPU per healthy call over a client that answers from memory. */
 import * as Effect from "effect/Effect"
-import { RecoveryPolicy } from "../src/domain/RecoveryPolicy.ts"
+import { RecoveryPolicy } from "../src/domain/recovery/RecoveryPolicy.ts"
 import { makeReply } from "../src/layers/ScriptedModel.ts"
 import { ModelClient } from "../src/services/ModelClient.ts"
 import * as Stream from "effect/Stream"

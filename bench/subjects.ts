@@ -1,10 +1,10 @@
 /** What is measured: holdfast over a client, and the request that every row sends. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { Message } from "../src/domain/Message.ts"
-import { RecoveryPolicy, type RecoveryPolicyInput } from "../src/domain/RecoveryPolicy.ts"
+import type { Message } from "../src/domain/chat/Message.ts"
+import { RecoveryPolicy, type RecoveryPolicyInput } from "../src/domain/recovery/RecoveryPolicy.ts"
 import * as ModelSummarizer from "../src/layers/ModelSummarizer.ts"
-import * as OpenAiModelClient from "../src/layers/OpenAiModelClient.ts"
+import * as OpenAiModelClient from "../src/layers/provider/OpenAiModelClient.ts"
 import * as RecoveryLive from "../src/layers/RecoveryLive.ts"
 import { ModelClient } from "../src/services/ModelClient.ts"
 import { Recovery, type ModelRequestExecutor } from "../src/services/Recovery.ts"

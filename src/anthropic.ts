@@ -1,3 +1,3 @@
 /** The Anthropic adapter: a ModelClient over the `@anthropic-ai/sdk` package. */
-export { anthropic } from "./domain/profiles/anthropic.ts"
-export { layer, make, type AnthropicOptions } from "./layers/AnthropicModelClient.ts"
+export { anthropic } from "./domain/provider/profiles/anthropic.ts"
+export { layer, make, type AnthropicOptions } from "./layers/provider/AnthropicModelClient.ts"

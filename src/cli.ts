@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command line. Nothing is loaded before it is known that it can be: what is missing is told in one sentence. */
-import { exitCodes } from "./domain/exitCode.ts"
-import { isInstalled, notInstalled, tooOld } from "./programs/cli/absent.ts"
+import { exitCodes } from "./domain/failure/exitCode.ts"
+import { isInstalled, notInstalled, tooOld } from "./programs/commands/absent.ts"
 
 /** A reader that went away (`| head -1`) ends the command like Ctrl-C: quietly, with what it had begun put in order. */
 const onReaderGone = (): void => {
@@ -25,7 +25,7 @@ onReaderGone()
 const old = tooOld(process.versions.node)
 if (old !== null) endWith(old)
 else
-  await import("./programs/cli/main.ts").then(
+  await import("./programs/commands/main.ts").then(
     ({ main }) => main(process.argv.slice(2)),
     (cause: unknown) => {
       const sentence = notInstalled(cause, isInstalled)

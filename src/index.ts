@@ -1,10 +1,10 @@
 /** The library without any SDK. Adapters have their own entry points: `holdfast/openai`, `holdfast/anthropic`. */
-export { BudgetExceeded } from "./domain/AgentError.ts"
-export { ConfigurationError } from "./domain/ConfigurationError.ts"
-export { costOf, Prices } from "./domain/Cost.ts"
-export { describe } from "./domain/describe.ts"
-export { exitCodeOf, exitCodes } from "./domain/exitCode.ts"
-export type { FaultKind } from "./domain/FaultKind.ts"
+export { BudgetExceeded } from "./domain/failure/AgentError.ts"
+export { ConfigurationError } from "./domain/failure/ConfigurationError.ts"
+export { costOf, Prices } from "./domain/budget/Cost.ts"
+export { describe } from "./domain/recovery/describe.ts"
+export { exitCodeOf, exitCodes } from "./domain/failure/exitCode.ts"
+export type { FaultKind } from "./domain/failure/FaultKind.ts"
 export type {
   AssistantMessage,
   ContentPart,
@@ -15,7 +15,7 @@ export type {
   ToolMessage,
   ToolSpec,
   UserMessage
-} from "./domain/Message.ts"
+} from "./domain/chat/Message.ts"
 export {
   AnthropicResponseError,
   isModelError,
@@ -37,14 +37,20 @@ export {
   ModelTimeoutError,
   OpenAIResponseError,
   type ModelError
-} from "./domain/ModelError.ts"
-export { toMessage, type FinishReason, type ModelPart, type ModelReply, type ToolCall } from "./domain/ModelReply.ts"
-export type { ModelRequest, Priority, Role, WireRequest } from "./domain/ModelRequest.ts"
-export { Outcome } from "./domain/Outcome.ts"
-export { makeProfile } from "./domain/ownProfile.ts"
-export { profileForBaseUrl, profileNamed, profiles } from "./domain/Profiles.ts"
-export { withCodes, type ProviderProfile } from "./domain/ProviderProfile.ts"
-export { RecoveryAction } from "./domain/RecoveryAction.ts"
+} from "./domain/failure/ModelError.ts"
+export {
+  toMessage,
+  type FinishReason,
+  type ModelPart,
+  type ModelReply,
+  type ToolCall
+} from "./domain/chat/ModelReply.ts"
+export type { ModelRequest, Priority, Role, WireRequest } from "./domain/chat/ModelRequest.ts"
+export { Outcome } from "./domain/recovery/Outcome.ts"
+export { makeProfile } from "./domain/provider/ownProfile.ts"
+export { profileForBaseUrl, profileNamed, profiles } from "./domain/provider/Profiles.ts"
+export { withCodes, type ProviderProfile } from "./domain/provider/ProviderProfile.ts"
+export { RecoveryAction } from "./domain/recovery/RecoveryAction.ts"
 export {
   InvalidRetryAfterError,
   isRecoveryError,
@@ -53,23 +59,29 @@ export {
   RecoveryDeadlineExceeded,
   RecoveryRetriesExhausted,
   type RecoveryError
-} from "./domain/RecoveryError.ts"
-export { RecoveryEvent } from "./domain/RecoveryEvent.ts"
-export { transition } from "./domain/RecoveryMachine.ts"
-export { RecoveryPolicy, type RecoveryPolicyInput, type Route, type RouteInput } from "./domain/RecoveryPolicy.ts"
-export { RecoveryState } from "./domain/RecoveryState.ts"
-export { renderFailure } from "./domain/renderFailure.ts"
-export type { ReplyPart } from "./domain/ReplyPart.ts"
-export type { Admission, Asker, RouteHealthConfig, Signal } from "./domain/RouteHealth.ts"
-export { Tick } from "./domain/Tick.ts"
-export { TrailEntry } from "./domain/Trail.ts"
-export { Usage } from "./domain/Usage.ts"
-export * as EventsMemory from "./layers/EventsMemory.ts"
-export * as FileTranscript from "./layers/FileTranscript.ts"
-export * as HealthMemory from "./layers/HealthMemory.ts"
+} from "./domain/failure/RecoveryError.ts"
+export { RecoveryEvent } from "./domain/recovery/RecoveryEvent.ts"
+export { transition } from "./domain/recovery/RecoveryMachine.ts"
+export {
+  RecoveryPolicy,
+  type RecoveryPolicyInput,
+  type Route,
+  type RouteInput
+} from "./domain/recovery/RecoveryPolicy.ts"
+export { RecoveryState } from "./domain/recovery/RecoveryState.ts"
+export { renderFailure } from "./domain/failure/renderFailure.ts"
+export type { ReplyPart } from "./domain/chat/ReplyPart.ts"
+export type { RouteHealthConfig } from "./domain/recovery/RouteHealthConfig.ts"
+export type { Admission, Asker, Signal } from "./domain/route/RouteHealth.ts"
+export { Tick } from "./domain/recovery/Tick.ts"
+export { TrailEntry } from "./domain/failure/Trail.ts"
+export { Usage } from "./domain/chat/Usage.ts"
+export * as EventsMemory from "./layers/stores/EventsMemory.ts"
+export * as FileTranscript from "./layers/stores/FileTranscript.ts"
+export * as HealthMemory from "./layers/stores/HealthMemory.ts"
 export * as ModelSummarizer from "./layers/ModelSummarizer.ts"
 export * as RecoveryLive from "./layers/RecoveryLive.ts"
-export { recoverOverflow, recoverTransient, recoverTruncation } from "./programs/roads.ts"
+export { recoverOverflow, recoverTransient, recoverTruncation } from "./programs/request/roads.ts"
 export { HealthStore, type HealthStoreShape, type RouteKey, type Visitor } from "./services/HealthStore.ts"
 export { ModelClient } from "./services/ModelClient.ts"
 export {

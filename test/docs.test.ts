@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
-import { variableNames } from "../src/domain/Settings.ts"
+import { variableNames } from "../src/programs/commands/Settings.ts"
 
 const root = join(import.meta.dirname, "..")
 

@@ -2,14 +2,28 @@ import { assert, it } from "@effect/vitest"
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join, relative, resolve } from "node:path"
 
-/** Rooms from the bottom up; an arrow may point to its own room or down. */
-const allowed: Readonly<Record<string, ReadonlyArray<string>>> = {
-  domain: ["domain"],
-  services: ["domain", "services"],
-  layers: ["domain", "services", "layers", "programs"],
-  programs: ["domain", "services", "layers", "programs"],
-  entry: ["domain", "services", "layers", "programs", "entry"]
-}
+/**
+ * Floors from the bottom up, with their rooms in order; a file may import its own room and every room before it.
+ * A folder that is no room of its own (`provider/profiles`) belongs to the room it stands in.
+ */
+const order: ReadonlyArray<string> = [
+  "domain/chat",
+  "domain/failure",
+  "domain/budget",
+  "domain/provider",
+  "domain/wires",
+  "domain/recovery",
+  "domain/route",
+  "domain/agent",
+  "services",
+  "programs/request",
+  "programs/agent",
+  "layers/provider",
+  "layers/stores",
+  "layers",
+  "programs/commands",
+  "entry"
+]
 
 /** Data modules of effect that the domain may use. `Effect` only for the default values of schema fields. */
 const domainModules = ["Data", "Duration", "Option", "Order", "Predicate", "Redacted", "Result", "Schema", "Effect"]
@@ -20,9 +34,20 @@ interface Source {
   readonly text: string
 }
 
-const roomOf = (path: string): string => {
-  const [first = "", second] = path.split("/")
-  return second === undefined ? "entry" : first
+/** The room a file stands in; null = in none, which is a fault of its own. */
+const roomOf = (path: string): string | null => {
+  const folders = path.split("/").slice(0, -1)
+  if (folders.length === 0) return "entry"
+  for (let depth = folders.length; depth > 0; depth -= 1) {
+    const room = folders.slice(0, depth).join("/")
+    if (order.includes(room)) return room
+  }
+  return null
+}
+
+const mayImport = (from: string, to: string): boolean => {
+  const [room, target] = [roomOf(from), roomOf(to)]
+  return room !== null && target !== null && order.indexOf(target) <= order.indexOf(room)
 }
 
 const importsOf = (text: string): ReadonlyArray<string> =>
@@ -33,20 +58,22 @@ const importsOf = (text: string): ReadonlyArray<string> =>
   ].map((found) => found[1] ?? found[2] ?? "")
 
 const sdkHome: Readonly<Record<string, RegExp>> = {
-  openai: /^layers\/[Oo]penAi/,
-  "@anthropic-ai/sdk": /^layers\/[Aa]nthropic/
+  openai: /^layers\/provider\/OpenAi/,
+  "@anthropic-ai/sdk": /^layers\/provider\/Anthropic/
 }
 
 /** Everything that is wrong with one file, in words. */
 export const faultsOf = (source: Source): ReadonlyArray<string> => {
   const room = roomOf(source.path)
-  const isCommand = source.path === "cli.ts" || source.path.startsWith("programs/cli/")
+  if (room === null) return [`${source.path}: stands in no room`]
+  const inDomain = room.startsWith("domain/")
+  const isCommand = source.path === "cli.ts" || room === "programs/commands"
   const fromImports = importsOf(source.text).flatMap((specifier): ReadonlyArray<string> => {
     const say = (what: string): ReadonlyArray<string> => [`${source.path}: ${what} (${specifier})`]
     if (specifier.startsWith(".")) {
       if (!specifier.endsWith(".ts")) return say("an own file is imported without its extension")
       const target = relative("/src", resolve("/src", dirname(source.path), specifier))
-      return allowed[room]?.includes(roomOf(target)) === true ? [] : say("an arrow points up")
+      return mayImport(source.path, target) ? [] : say("an arrow points up")
     }
     const sdk = Object.keys(sdkHome).find((name) => specifier === name || specifier.startsWith(`${name}/`))
     if (sdk !== undefined) return sdkHome[sdk]?.test(source.path) === true ? [] : say("an SDK outside its adapter")
@@ -54,13 +81,12 @@ export const faultsOf = (source: Source): ReadonlyArray<string> => {
     const [, module = ""] = /^effect\/(.+)$/.exec(specifier) ?? []
     if (unstable.includes(module.split("/")[0] ?? "") && !isCommand)
       return say("an unstable module outside its entry point")
-    if (room === "domain") {
+    if (inDomain) {
       if (module === "") return say("the domain imports a package")
       if (!domainModules.includes(module)) return say("the domain imports more than data modules")
     }
     return []
   })
-  const inDomain = room === "domain"
   const chance = inDomain
     ? [
         ...source.text.matchAll(
@@ -87,20 +113,27 @@ it("has no arrow that points up, no SDK outside its adapter, no time or chance i
 })
 
 it.each([
-  { path: "domain/A.ts", text: 'import { b } from "../services/B.ts"' },
-  { path: "domain/A.ts", text: 'import {\n  b\n} from "../layers/B.ts"' },
-  { path: "domain/A.ts", text: 'export { b } from "../programs/b.ts"' },
-  { path: "domain/A.ts", text: 'import * as Clock from "effect/Clock"' },
-  { path: "domain/A.ts", text: "const now = Date.now()" },
-  { path: "domain/A.ts", text: "Effect.gen(function* () {})" },
-  { path: "domain/A.ts", text: 'import { readFileSync } from "node:fs"' },
+  { path: "domain/failure/A.ts", text: 'import { b } from "../../services/B.ts"' },
+  { path: "domain/failure/A.ts", text: 'import {\n  b\n} from "../../layers/B.ts"' },
+  { path: "domain/failure/A.ts", text: 'export { b } from "../../programs/request/b.ts"' },
+  { path: "domain/failure/A.ts", text: 'export { b } from "../recovery/b.ts"' },
+  { path: "domain/chat/A.ts", text: 'import { b } from "../failure/b.ts"' },
+  { path: "domain/provider/profiles/a.ts", text: 'import { b } from "../../wires/b.ts"' },
+  { path: "domain/A.ts", text: "export const roomless = 1" },
+  { path: "domain/chat/A.ts", text: 'import * as Clock from "effect/Clock"' },
+  { path: "domain/chat/A.ts", text: "const now = Date.now()" },
+  { path: "domain/chat/A.ts", text: "Effect.gen(function* () {})" },
+  { path: "domain/chat/A.ts", text: 'import { readFileSync } from "node:fs"' },
   { path: "services/A.ts", text: 'import { b } from "../layers/B.ts"' },
-  { path: "programs/a.ts", text: 'import OpenAI from "openai"' },
+  { path: "programs/request/a.ts", text: 'import OpenAI from "openai"' },
+  { path: "programs/request/a.ts", text: 'import { b } from "../agent/b.ts"' },
+  { path: "programs/agent/a.ts", text: 'import { b } from "../../layers/stores/B.ts"' },
   { path: "layers/Other.ts", text: 'import Anthropic from "@anthropic-ai/sdk"' },
   { path: "layers/A.ts", text: 'import { Effect } from "effect"' },
-  { path: "programs/a.ts", text: 'const x = import("effect/cli")' },
-  { path: "programs/a.ts", text: 'import { b } from "../index.ts"' },
-  { path: "programs/a.ts", text: 'import { b } from "./b"' }
+  { path: "layers/A.ts", text: 'import { b } from "../programs/commands/b.ts"' },
+  { path: "programs/request/a.ts", text: 'const x = import("effect/cli")' },
+  { path: "programs/commands/a.ts", text: 'import { b } from "../../index.ts"' },
+  { path: "programs/request/a.ts", text: 'import { b } from "./b"' }
 ])("finds the fault in $path: $text", (source) => {
   assert.isAbove(faultsOf(source).length, 0)
 })

@@ -1,8 +1,8 @@
 /** What a user may hang into an agent run. Each is read when a run begins; a retry of a request runs none of them. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { Message } from "../domain/Message.ts"
-import type { ModelReply } from "../domain/ModelReply.ts"
+import type { Message } from "../domain/chat/Message.ts"
+import type { ModelReply } from "../domain/chat/ModelReply.ts"
 
 export interface Hooks {
   /** Sees the user's prompt before it enters the history and may change it. */

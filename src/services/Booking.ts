@@ -4,10 +4,10 @@
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { BudgetExceeded } from "../domain/AgentError.ts"
-import type { ModelError } from "../domain/ModelError.ts"
-import type { ModelReply } from "../domain/ModelReply.ts"
-import type { WireRequest } from "../domain/ModelRequest.ts"
+import type { BudgetExceeded } from "../domain/failure/AgentError.ts"
+import type { ModelError } from "../domain/failure/ModelError.ts"
+import type { ModelReply } from "../domain/chat/ModelReply.ts"
+import type { WireRequest } from "../domain/chat/ModelRequest.ts"
 
 export type Book = (
   request: WireRequest,

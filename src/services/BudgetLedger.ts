@@ -1,8 +1,8 @@
 /** The session's budget: every HTTP request reserves its worst case before it is sent and settles what it spent after. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { BudgetExceeded } from "../domain/AgentError.ts"
-import type { Amount, Budget, BudgetLimits } from "../domain/Budget.ts"
+import type { BudgetExceeded } from "../domain/failure/AgentError.ts"
+import type { Amount, Budget, BudgetLimits } from "../domain/budget/Budget.ts"
 
 /** Tokens of prompt and output together, and their cost; null = unknown price. */
 export type Worst = Amount

@@ -3,7 +3,7 @@
  * holds a valid history and never a fragment, a continuation prompt or half a reply.
  */
 import type * as Effect from "effect/Effect"
-import type { Message } from "../domain/Message.ts"
+import type { Message } from "../domain/chat/Message.ts"
 
 export interface Conversation {
   readonly messages: Effect.Effect<ReadonlyArray<Message>>

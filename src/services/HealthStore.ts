@@ -4,8 +4,9 @@
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { Admission, Asker, RouteHealthConfig, Signal } from "../domain/RouteHealth.ts"
-import type { Tick } from "../domain/Tick.ts"
+import type { RouteHealthConfig } from "../domain/recovery/RouteHealthConfig.ts"
+import type { Admission, Asker, Signal } from "../domain/route/RouteHealth.ts"
+import type { Tick } from "../domain/recovery/Tick.ts"
 import { makeHealthTable } from "./healthTable.ts"
 
 /** Names a route: provider, key and model. Two requests with one key share one health. Never the key itself. */

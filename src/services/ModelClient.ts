@@ -2,9 +2,9 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import type { ModelError } from "../domain/ModelError.ts"
-import type { ModelPart, ModelReply } from "../domain/ModelReply.ts"
-import type { WireRequest } from "../domain/ModelRequest.ts"
+import type { ModelError } from "../domain/failure/ModelError.ts"
+import type { ModelPart, ModelReply } from "../domain/chat/ModelReply.ts"
+import type { WireRequest } from "../domain/chat/ModelRequest.ts"
 
 /**
  * Who may call it: Recovery for the main conversation; titles, memory and summaries directly, as side tasks. A stream

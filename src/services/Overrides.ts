@@ -5,11 +5,11 @@
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Schedule from "effect/Schedule"
-import type { Message, ToolSpec } from "../domain/Message.ts"
-import type { Priority } from "../domain/ModelRequest.ts"
-import type { Outcome } from "../domain/Outcome.ts"
-import type { RecoveryPolicyInput } from "../domain/RecoveryPolicy.ts"
-import { local } from "../domain/TokenEstimate.ts"
+import type { Message, ToolSpec } from "../domain/chat/Message.ts"
+import type { Priority } from "../domain/chat/ModelRequest.ts"
+import type { Outcome } from "../domain/recovery/Outcome.ts"
+import type { RecoveryPolicyInput } from "../domain/recovery/RecoveryPolicy.ts"
+import { local } from "../domain/chat/TokenEstimate.ts"
 
 /** Fields of the policy to replace; null = the policy as it is. A bad value is a defect naming the field. */
 export const PolicyOverride = Context.Reference<Partial<RecoveryPolicyInput> | null>("holdfast/PolicyOverride", {

@@ -2,12 +2,12 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import type { BudgetExceeded } from "../domain/AgentError.ts"
-import type { ModelError } from "../domain/ModelError.ts"
-import type { ModelReply } from "../domain/ModelReply.ts"
-import type { ModelRequest } from "../domain/ModelRequest.ts"
-import type { RecoveryError } from "../domain/RecoveryError.ts"
-import type { ReplyPart } from "../domain/ReplyPart.ts"
+import type { BudgetExceeded } from "../domain/failure/AgentError.ts"
+import type { ModelError } from "../domain/failure/ModelError.ts"
+import type { ModelReply } from "../domain/chat/ModelReply.ts"
+import type { ModelRequest } from "../domain/chat/ModelRequest.ts"
+import type { RecoveryError } from "../domain/failure/RecoveryError.ts"
+import type { ReplyPart } from "../domain/chat/ReplyPart.ts"
 
 /** What ends a request. BudgetExceeded comes only with a ledger that has limits. */
 export type RequestFailure = ModelError | RecoveryError | BudgetExceeded

@@ -2,7 +2,7 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
-import type { RecoveryEvent } from "../domain/RecoveryEvent.ts"
+import type { RecoveryEvent } from "../domain/recovery/RecoveryEvent.ts"
 
 /** `emit` never fails a request. Telemetry, progress display and logs subscribe to `events`. */
 export class RecoveryEvents extends Context.Service<

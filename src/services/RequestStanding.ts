@@ -3,7 +3,7 @@
  * interruption into an error reads it. Inside Effect nobody needs it.
  */
 import * as Context from "effect/Context"
-import type { Standing } from "../domain/RecoveryError.ts"
+import type { Standing } from "../domain/failure/RecoveryError.ts"
 
 export interface StandingCell {
   /** null = the request has not begun. */

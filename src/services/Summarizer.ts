@@ -1,10 +1,10 @@
 /** Turns old messages into a short text. Bound to the raw client: a summary is never recovered by recursion. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { Message } from "../domain/Message.ts"
-import type { BudgetExceeded } from "../domain/AgentError.ts"
-import type { ModelError } from "../domain/ModelError.ts"
-import type { Usage } from "../domain/Usage.ts"
+import type { Message } from "../domain/chat/Message.ts"
+import type { BudgetExceeded } from "../domain/failure/AgentError.ts"
+import type { ModelError } from "../domain/failure/ModelError.ts"
+import type { Usage } from "../domain/chat/Usage.ts"
 
 export interface SummaryRequest {
   readonly messages: ReadonlyArray<Message>

@@ -1,9 +1,9 @@
 /** The tools of an agent. Never fails: what goes wrong is a result the model can read. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { ToolSpec } from "../domain/Message.ts"
-import type { ToolCall } from "../domain/ModelReply.ts"
-import type { ToolResult, ToolTraits } from "../domain/ToolResult.ts"
+import type { ToolSpec } from "../domain/chat/Message.ts"
+import type { ToolCall } from "../domain/chat/ModelReply.ts"
+import type { ToolResult, ToolTraits } from "../domain/agent/ToolResult.ts"
 
 export interface ToolboxShape {
   /** What the model is told of; read once per step. */

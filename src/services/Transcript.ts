@@ -1,7 +1,7 @@
 /** Keeps the messages as they were before a compaction. Optional; without the service nothing is kept. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { Message } from "../domain/Message.ts"
+import type { Message } from "../domain/chat/Message.ts"
 
 export interface Snapshot {
   readonly requestId: string

@@ -3,7 +3,7 @@
  * nobody else. The cell is made by `Recovery.turn` and travels fiber-locally.
  */
 import * as Context from "effect/Context"
-import type { RouteName } from "../domain/RecoveryPolicy.ts"
+import type { RouteName } from "../domain/recovery/RecoveryPolicy.ts"
 
 export interface TurnCell {
   /** Milliseconds already spent inside Recovery by requests that have ended. */

@@ -3,7 +3,7 @@
  * fiber-locally around a request; null = nobody collects.
  */
 import * as Context from "effect/Context"
-import type { Trail } from "../domain/Trail.ts"
+import type { Trail } from "../domain/failure/Trail.ts"
 
 /** Takes a trail whose entries count from `startedAt` (monotonic milliseconds). Synchronous; never fails. */
 export type TakeTrail = (trail: Trail, startedAt: number) => void

@@ -4,18 +4,19 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as RouteHealth from "../domain/RouteHealth.ts"
+import { RouteHealthConfig } from "../domain/recovery/RouteHealthConfig.ts"
+import * as RouteHealth from "../domain/route/RouteHealth.ts"
 import type { HealthStoreShape, RouteKey } from "./HealthStore.ts"
 
 export interface HealthTableOptions {
   /** Most routes remembered; the one that was asked for longest ago is forgotten first. Default 1,000. */
   readonly maxRoutes?: number
   /** Settings of routes whose callers bring none. */
-  readonly config?: RouteHealth.RouteHealthConfig
+  readonly config?: RouteHealthConfig
 }
 
 interface Entry {
-  config: RouteHealth.RouteHealthConfig
+  config: RouteHealthConfig
   health: RouteHealth.RouteHealth
 }
 
@@ -25,7 +26,7 @@ const defaultMaxRoutes = 1_000
 
 export const makeHealthTable = (options: HealthTableOptions = {}): HealthStoreShape => {
   const maxRoutes = options.maxRoutes ?? defaultMaxRoutes
-  const fallbackConfig = options.config ?? RouteHealth.RouteHealthConfig.defaults
+  const fallbackConfig = options.config ?? RouteHealthConfig.defaults
   // Instants of different clocks cannot be compared: each clock (a virtual one, too) has routes of its own.
   const tables = new WeakMap<Clock.Clock, Table>()
 
@@ -38,7 +39,7 @@ export const makeHealthTable = (options: HealthTableOptions = {}): HealthStoreSh
   }
 
   /** The entry of a route, as the one used last. Invariant: a Map iterates in order of insertion, so the oldest is first. */
-  const touch = (table: Table, key: RouteKey, config: RouteHealth.RouteHealthConfig | null, now: number): Entry => {
+  const touch = (table: Table, key: RouteKey, config: RouteHealthConfig | null, now: number): Entry => {
     const known = table.get(key)
     const entry = known ?? {
       config: config ?? fallbackConfig,

@@ -3,10 +3,10 @@
  * canonical history is untouched, and a summary is kept until the window fills again, so that the prefix stays the same.
  */
 import * as Effect from "effect/Effect"
-import type { Prices } from "../../domain/Cost.ts"
-import type { Message } from "../../domain/Message.ts"
-import { splitForCompaction } from "../../domain/MessageGroups.ts"
-import { summaryMessage, withoutUsage } from "../../domain/RequestWindow.ts"
+import type { Prices } from "../../domain/budget/Cost.ts"
+import type { Message } from "../../domain/chat/Message.ts"
+import { splitForCompaction } from "../../domain/chat/MessageGroups.ts"
+import { summaryMessage, withoutUsage } from "../../domain/chat/RequestWindow.ts"
 import { Booking } from "../../services/Booking.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"

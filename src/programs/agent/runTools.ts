@@ -3,11 +3,11 @@
  * alone; results keep call order. However this ends, every call has exactly one result.
  */
 import * as Effect from "effect/Effect"
-import type { BudgetExceeded } from "../../domain/AgentError.ts"
-import type { AgentEvent } from "../../domain/AgentEvent.ts"
-import * as LoopGuard from "../../domain/LoopGuard.ts"
-import type { ToolCall } from "../../domain/ModelReply.ts"
-import { interrupted, isFailure, notRun, type ToolResult } from "../../domain/ToolResult.ts"
+import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
+import type { AgentEvent } from "../../domain/agent/AgentEvent.ts"
+import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
+import type { ToolCall } from "../../domain/chat/ModelReply.ts"
+import { interrupted, isFailure, notRun, type ToolResult } from "../../domain/agent/ToolResult.ts"
 import type { ToolboxShape } from "../../services/Toolbox.ts"
 
 export interface ToolRun {

@@ -1,0 +1,72 @@
+/** What became of one tool call, as the model reads it in the history. A tool never throws through the loop. */
+import type { ToolMessage } from "../chat/Message.ts"
+import type { ToolCall } from "../chat/ModelReply.ts"
+
+export type ToolResultKind =
+  | "ok"
+  | "failed"
+  | "invalid_arguments"
+  | "unknown_tool"
+  | "timed_out"
+  | "interrupted"
+  | "not_run"
+
+export interface ToolResult {
+  readonly kind: ToolResultKind
+  readonly content: string
+  /** Tag or name of the tool's own error; null when there is none. Two failures are equal when kind and tag are. */
+  readonly errorTag: string | null
+}
+
+/** How a tool may be run. */
+export interface ToolTraits {
+  /** May run beside other calls of the same reply. */
+  readonly parallel: boolean
+  /** Asks again and again on purpose: judged by progress, not by repetition. */
+  readonly polling: boolean
+  /** `safe`: running it twice does no harm, so it may start before the reply is whole. */
+  readonly repeat: "safe" | "never"
+}
+
+export const isFailure = (result: ToolResult): boolean => result.kind !== "ok"
+
+export const ok = (content: string): ToolResult => ({ kind: "ok", content, errorTag: null })
+
+export const failed = (errorTag: string, text: string): ToolResult => ({
+  kind: "failed",
+  content: `The tool failed: ${text}`,
+  errorTag
+})
+
+export const invalidArguments = (name: string, fault: string): ToolResult => ({
+  kind: "invalid_arguments",
+  content: `${name} was not run: ${fault}`,
+  errorTag: null
+})
+
+export const unknownTool = (name: string, known: ReadonlyArray<string>): ToolResult => ({
+  kind: "unknown_tool",
+  content: `There is no tool ${JSON.stringify(name)}. The tools are: ${known.length === 0 ? "none" : known.join(", ")}.`,
+  errorTag: null
+})
+
+export const timedOut = (millis: number): ToolResult => ({
+  kind: "timed_out",
+  content: `The tool was stopped after ${millis} ms. Part of its work may have been done.`,
+  errorTag: null
+})
+
+export const interrupted: ToolResult = {
+  kind: "interrupted",
+  content: "The call was interrupted. It may have run, in part or as a whole: check before you repeat it.",
+  errorTag: null
+}
+
+export const notRun = (why: string): ToolResult => ({ kind: "not_run", content: `Not run: ${why}`, errorTag: null })
+
+/** The one message a result adds to the history. */
+export const toMessage = (call: Pick<ToolCall, "id">, result: ToolResult): ToolMessage => ({
+  role: "tool",
+  tool_call_id: call.id,
+  content: result.content
+})

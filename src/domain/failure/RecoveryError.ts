@@ -1,0 +1,151 @@
+/**
+ * What recovery gave up on. Each failure is its own tagged error and carries the trail, the elapsed time, the last
+ * outcome, the causes and one sentence the user can act on.
+ */
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { printAsText } from "./failureText.ts"
+import { TrailEntry } from "./Trail.ts"
+import { Count } from "../chat/Usage.ts"
+import { requestsText, spanText } from "./wording.ts"
+
+/** Fields of every failure recovery ends with. */
+export const standingFields = {
+  /** Requests of the main conversation that were sent. */
+  attempts: Count,
+  elapsedMs: Schema.Finite,
+  trail: Schema.Array(TrailEntry),
+  /** Kind of the last outcome: "overloaded", "Truncated", "NothingToCompact" ... */
+  lastOutcome: Schema.String,
+  /** Tag of the last failure; null when nothing failed. */
+  lastCause: Schema.NullOr(Schema.String),
+  /** Status of the last failure; null when no answer came. */
+  lastStatus: Schema.NullOr(Schema.Int),
+  code: Schema.NullOr(Schema.String),
+  /** Model of the last request. */
+  model: Schema.NullOr(Schema.String),
+  guidance: Schema.String,
+  /** The last failure itself. */
+  cause: Schema.optionalKey(Schema.Defect()),
+  /** The first failure; the same as `cause` when there was one only. */
+  firstCause: Schema.optionalKey(Schema.Defect())
+}
+
+const fields = standingFields
+
+/** What a failure says of the request so far; its guidance comes on top. */
+export type Standing = Omit<Schema.Struct.Type<typeof fields>, "guidance">
+
+/** A request that sent nothing. */
+export const notBegun: Standing = {
+  attempts: 0,
+  elapsedMs: 0,
+  trail: [],
+  lastOutcome: "none",
+  lastCause: null,
+  lastStatus: null,
+  code: null,
+  model: null
+}
+
+/** The user took the request back. Only at Promise edges: inside Effect interruption stays interruption. */
+export class RecoveryCancelledError extends Schema.TaggedError<RecoveryCancelledError>()(
+  "RecoveryCancelledError",
+  fields
+) {
+  override get message(): string {
+    return "the request was cancelled"
+  }
+}
+
+/** The deadline passed, or the wait the provider asked for would reach it. */
+export class RecoveryDeadlineExceeded extends Schema.TaggedError<RecoveryDeadlineExceeded>()(
+  "RecoveryDeadlineExceeded",
+  {
+    ...fields,
+    /** The wait that did not fit; null when the time ran out during an attempt or a wait. */
+    requestedWaitMs: Schema.NullOr(Schema.Finite),
+    remainingMs: Schema.Finite,
+    /** Epoch milliseconds from which another try makes sense; null = unknown. */
+    retryAt: Schema.NullOr(Schema.Finite)
+  }
+) {
+  override get message(): string {
+    return this.requestedWaitMs === null
+      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})`
+      : `the wait of ${spanText(this.requestedWaitMs)} does not fit into the ${spanText(this.remainingMs)} that are left`
+  }
+}
+
+export const ExhaustedReason = Schema.Literals([
+  "Attempts",
+  "Continuations",
+  "SmallGain",
+  "TruncatedToolCall",
+  "EmptyFragment"
+])
+export type ExhaustedReason = typeof ExhaustedReason.Type
+
+/** Retries or continuations are used up. `partial` is the merged text so far; it stays out of logs and JSON. */
+export class RecoveryRetriesExhausted extends Schema.TaggedError<RecoveryRetriesExhausted>()(
+  "RecoveryRetriesExhausted",
+  { ...fields, reason: ExhaustedReason, partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
+) {
+  override get message(): string {
+    return `recovery is used up (${this.reason}) after ${requestsText(this.attempts)}; last: ${this.lastOutcome}`
+  }
+  /** The text of the reply so far, without the rest; null when there is none. */
+  get partial(): string | null {
+    return this.partialText === undefined ? null : Redacted.value(this.partialText)
+  }
+}
+
+/** A wait hint that cannot be read, in a preset that takes hints exactly: no sleep, no retry. */
+export class InvalidRetryAfterError extends Schema.TaggedError<InvalidRetryAfterError>()(
+  "InvalidRetryAfterError",
+  fields
+) {
+  override get message(): string {
+    return "the provider's wait hint cannot be read"
+  }
+}
+
+export const TooLongReason = Schema.Literals(["StillTooLong", "NothingToCompact", "SummaryFailed", "NotSmaller"])
+export type TooLongReason = typeof TooLongReason.Type
+
+/** The input is too long and compaction could not help. `cause` is the overflow, or the failure of the summary. */
+export class PromptTooLongRetryError extends Schema.TaggedError<PromptTooLongRetryError>()("PromptTooLongRetryError", {
+  ...fields,
+  reason: TooLongReason
+}) {
+  override get message(): string {
+    return `the input is too long and compaction did not help (${this.reason})`
+  }
+}
+
+export type RecoveryError =
+  | RecoveryCancelledError
+  | RecoveryDeadlineExceeded
+  | RecoveryRetriesExhausted
+  | InvalidRetryAfterError
+  | PromptTooLongRetryError
+
+printAsText([
+  RecoveryCancelledError,
+  RecoveryDeadlineExceeded,
+  RecoveryRetriesExhausted,
+  InvalidRetryAfterError,
+  PromptTooLongRetryError
+])
+
+const tags: ReadonlySet<string> = new Set([
+  "RecoveryCancelledError",
+  "RecoveryDeadlineExceeded",
+  "RecoveryRetriesExhausted",
+  "InvalidRetryAfterError",
+  "PromptTooLongRetryError"
+])
+
+/** Whether a value is one of the errors recovery gives up with. */
+export const isRecoveryError = (value: unknown): value is RecoveryError =>
+  value instanceof Error && "_tag" in value && typeof value._tag === "string" && tags.has(value._tag)

@@ -1,0 +1,34 @@
+/** Every HTTP request of a logical request, or of an agent's turn, in order. Counts, codes and names; no texts, no keys. */
+import * as Schema from "effect/Schema"
+import { WaitOrigin } from "./FailReason.ts"
+import { Count, Usage } from "../chat/Usage.ts"
+
+export const TrailEntry = Schema.Struct({
+  role: Schema.Literals(["main", "summarizer", "background"]),
+  /** Number of the main request, from 1; null for other roles. */
+  attempt: Schema.NullOr(Count),
+  model: Schema.String,
+  maxOutputTokens: Count,
+  /** Milliseconds since the logical request began; in the failure of an agent, since its turn began. */
+  startedMs: Schema.Finite,
+  durationMs: Schema.Finite,
+  /** HTTP status; null when no answer came. */
+  status: Schema.NullOr(Schema.Int),
+  /** "ok", or the kind of the fault. */
+  outcome: Schema.String,
+  code: Schema.NullOr(Schema.String),
+  requestId: Schema.NullOr(Schema.String),
+  /** Milliseconds waited after this request, and what set the length; null when nothing was waited for. */
+  waitMs: Schema.NullOr(Schema.Finite),
+  waitOrigin: Schema.NullOr(WaitOrigin),
+  usage: Usage,
+  /** False when a request that began with a 200 ended without its final usage. */
+  usageFinal: Schema.Boolean,
+  /** USD; null = unknown. */
+  costUsd: Schema.NullOr(Schema.Finite)
+})
+export type TrailEntry = typeof TrailEntry.Type
+export type Trail = ReadonlyArray<TrailEntry>
+
+/** Requests of the main conversation (or of a background one) that were sent, also those that were broken off. */
+export const attemptsIn = (trail: Trail): number => trail.filter((entry) => entry.attempt !== null).length

@@ -1,0 +1,98 @@
+/**
+ * How one attempt, one wait at a closed route or one compaction ended. Counts and codes only: no message text and no
+ * body passes through here, so an outcome is safe to log and a log of outcomes can be replayed.
+ */
+import * as Schema from "effect/Schema"
+import { FaultKind } from "../failure/FaultKind.ts"
+import { HintReading } from "../failure/Hint.ts"
+import { Count } from "../chat/Usage.ts"
+
+/** What the provider or the network did wrong, as far as the machine needs to know. */
+const FaultFields = {
+  kind: FaultKind,
+  /** HTTP status; 200 for an error inside a 200; null when no answer came. */
+  status: Schema.NullOr(Schema.Int),
+  code: Schema.NullOr(Schema.String),
+  hints: Schema.Array(HintReading),
+  /** The answer's x-should-retry header. */
+  shouldRetry: Schema.NullOr(Schema.Boolean)
+}
+
+export const Outcome = Schema.TaggedUnion({
+  /** A whole reply, also one a content filter stopped: a value. */
+  Completed: { outputTokens: Schema.NullOr(Count) },
+  /** A refusal: a result to report, not a fault. */
+  Refused: {},
+  /** The reply ran into its output budget. */
+  Truncated: {
+    textLength: Count,
+    toolCalls: Count,
+    outputTokens: Schema.NullOr(Count),
+    durationMillis: Schema.Finite,
+    /** The budget that was sent, after clamping. */
+    sentTokens: Count,
+    /** Estimated prompt of this attempt: decides whether a larger budget has room. */
+    promptTokens: Count,
+    /** Characters of text a stream consumer has already seen of this attempt. */
+    delivered: Count
+  },
+  /** The input does not fit. `suspected`: read from arithmetic, not from a code. */
+  PromptTooLong: {
+    status: Schema.NullOr(Schema.Int),
+    code: Schema.NullOr(Schema.String),
+    suspected: Schema.Boolean,
+    delivered: Count
+  },
+  /** Everything else that went wrong with an attempt. */
+  Faulted: {
+    ...FaultFields,
+    delivered: Count,
+    /** Whether a cut attempt left a tool call or only reasoning on screen: nothing that could be continued. */
+    unfinishable: Schema.Boolean
+  },
+  /** Route health keeps the request at the door; no attempt was spent. `reason` is route health's own word. */
+  Held: {
+    untilMillis: Schema.Finite,
+    reason: Schema.String,
+    /** Index of another route that is open now; null = none. */
+    other: Schema.NullOr(Count)
+  },
+  /** A compaction replaced the window. */
+  Compacted: {
+    before: Count,
+    after: Count,
+    messagesBefore: Count,
+    messagesAfter: Count
+  },
+  /** There was nothing that a summary could replace. */
+  NothingToCompact: {},
+  /** The summary request failed, or its text cannot be used (kind malformed_response). */
+  SummaryFaulted: FaultFields,
+  /** The session's budget admits no further request. */
+  BudgetRefused: {},
+  /** The deadline, or the hard cap, ended an attempt, a wait or a compaction. */
+  DeadlineHit: {}
+})
+export type Outcome = typeof Outcome.Type
+export type Faulted = Extract<Outcome, { readonly _tag: "Faulted" }>
+export type Truncated = Extract<Outcome, { readonly _tag: "Truncated" }>
+export type PromptTooLong = Extract<Outcome, { readonly _tag: "PromptTooLong" }>
+export type SummaryFaulted = Extract<Outcome, { readonly _tag: "SummaryFaulted" }>
+
+/** Outcomes for which the interpreter steps the backoff schedule, once each. */
+export const stepsBackoff = (outcome: Outcome): outcome is Faulted | SummaryFaulted =>
+  outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted"
+
+/** True for the outcomes of an HTTP request of the main conversation: they count as attempts. */
+export const isAttempt = (outcome: Outcome): boolean => {
+  switch (outcome._tag) {
+    case "Completed":
+    case "Refused":
+    case "Truncated":
+    case "PromptTooLong":
+    case "Faulted":
+      return true
+    default:
+      return false
+  }
+}

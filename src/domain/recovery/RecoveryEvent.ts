@@ -1,0 +1,48 @@
+/**
+ * What recovery tells while it works: one line of NDJSON each. Exactly one `Finished` per request, also on
+ * interruption. Folding the `Transitioned` lines through `transition` gives the same actions: a log is a test case.
+ * No message text, no key and no header value is in any event.
+ */
+import * as Schema from "effect/Schema"
+import { Outcome } from "./Outcome.ts"
+import { RecoveryAction } from "./RecoveryAction.ts"
+import { RecoveryPolicy } from "./RecoveryPolicy.ts"
+import { RecoveryState } from "./RecoveryState.ts"
+import { Tick } from "./Tick.ts"
+import { Count, Usage } from "../chat/Usage.ts"
+
+const of = { requestId: Schema.String }
+
+export const RecoveryEvent = Schema.TaggedUnion({
+  Started: { ...of, policy: RecoveryPolicy, state: RecoveryState },
+  AttemptStarted: { ...of, attempt: Count, model: Schema.String, maxOutputTokens: Count },
+  Transitioned: { ...of, outcome: Outcome, tick: Tick, action: RecoveryAction, state: RecoveryState },
+  /** A wait begins (in every preset), or goes on after a heartbeat. */
+  Waiting: { ...of, remainingMs: Schema.Finite, attempt: Count, status: Schema.NullOr(Schema.Int) },
+  ModelSwitched: { ...of, from: Schema.String, to: Schema.String },
+  /** A partial reply was dropped or set aside. */
+  AttemptReset: { ...of, attempt: Count },
+  UsageSeen: {
+    ...of,
+    role: Schema.Literals(["main", "summarizer", "background"]),
+    attempt: Schema.NullOr(Count),
+    usage: Usage,
+    /** False when the request ended without its final usage. */
+    final: Schema.Boolean,
+    /** USD; null = unknown. */
+    costUsd: Schema.NullOr(Schema.Finite)
+  },
+  /** Token estimates of the window before and after a compaction. */
+  Compacted: { ...of, before: Count, after: Count },
+  /** The provider counted far fewer prompt tokens than were sent: a server cut the prompt silently. */
+  PromptShrunk: { ...of, estimated: Count, reported: Count },
+  /** `remainingMs` during a wait; absent while an attempt is in flight. */
+  Heartbeat: { ...of, remainingMs: Schema.optionalKey(Schema.Finite), attempt: Count },
+  /** A wait hint that was passed over because it cannot be read, as a sentence for a log; no text of a provider. */
+  Noted: { ...of, note: Schema.String },
+  Finished: { ...of, attempts: Count, ok: Schema.Boolean }
+})
+export type RecoveryEvent = typeof RecoveryEvent.Type
+
+/** One event as JSON; with `JSON.stringify` a line of a log. */
+export const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(RecoveryEvent))

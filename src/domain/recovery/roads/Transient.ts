@@ -1,0 +1,228 @@
+/**
+ * The transient road: what is retried, how long the wait is, and when another route takes over. Pure; milliseconds.
+ */
+import type { Faulted, SummaryFaulted } from "../Outcome.ts"
+import type { RetryClass, OutcomeClass, RecoveryPolicy } from "../RecoveryPolicy.ts"
+import { routeAt } from "../RecoveryPolicy.ts"
+import { endOf, type RecoveryState } from "../RecoveryState.ts"
+import { waitOf } from "../../failure/Hint.ts"
+import type { Tick } from "../Tick.ts"
+import { fail, to, type Transition } from "../Transition.ts"
+import type { WaitOrigin } from "../../failure/FailReason.ts"
+
+type Fault = Faulted | SummaryFaulted
+
+/** Class of a fault for retries and runs; null = it has none and is never transient. */
+export const classOf = (fault: Pick<Fault, "kind">): Exclude<OutcomeClass, "overflow"> | null => {
+  switch (fault.kind) {
+    case "rate_limited":
+      return "rateLimit"
+    case "overloaded":
+      return "overload"
+    case "server_error":
+      return "serverError"
+    case "timeout":
+      return "silent"
+    case "connection":
+      return "connection"
+    case "interrupted":
+      return "cut"
+    case "empty_reply":
+      return "empty"
+    default:
+      return null
+  }
+}
+
+const byStatus = (retry: ReadonlyArray<RetryClass>, fault: Fault): boolean =>
+  (fault.status === 429 && retry.includes("http429")) || (fault.status === 529 && retry.includes("http529"))
+
+const isStatusBound = (policy: RecoveryPolicy): boolean =>
+  policy.retry.includes("http429") || policy.retry.includes("http529")
+
+/** Whether the policy repeats this fault at all; attempts and time are judged elsewhere. */
+export const isRetryable = (policy: RecoveryPolicy, fault: Fault): boolean => {
+  // A quota verdict beats any header, and a "do not" is obeyed everywhere.
+  if (fault.kind === "quota_exhausted" || fault.shouldRetry === false) return false
+  const group = classOf(fault)
+  return (
+    byStatus(policy.retry, fault) ||
+    (group !== null && policy.retry.includes(group)) ||
+    (fault.shouldRetry === true && policy.trustShouldRetry)
+  )
+}
+
+/** The class that counts towards a fallback. In strict only HTTP 429 and 529 have one: the status alone decides. */
+export const runClassOf = (policy: RecoveryPolicy, fault: Fault): OutcomeClass | null => {
+  if (!isStatusBound(policy)) return classOf(fault)
+  if (fault.status === 529) return "overload"
+  if (fault.status === 429) return "rateLimit"
+  const group = classOf(fault)
+  return group !== null && policy.retry.includes(group) ? group : null
+}
+
+/** The run of consecutive outcomes after one more of this class; any other outcome ends a run. */
+export const countRun = (state: RecoveryState, group: OutcomeClass | null): RecoveryState["run"] =>
+  group === null ? null : { class: group, count: state.run?.class === group ? state.run.count + 1 : 1 }
+
+/** Index of the route that takes over when a run is long enough; null = stay. */
+export const nextRoute = (policy: RecoveryPolicy, state: RecoveryState, run: RecoveryState["run"]): number | null => {
+  if (run === null || run.class === "empty") return null
+  const limit = policy.fallbackAfter[run.class]
+  const next = state.route + 1
+  return limit !== undefined && run.count >= limit && next < policy.routes.length ? next : null
+}
+
+interface Hint {
+  readonly invalid: boolean
+  readonly millis: number | null
+}
+
+/** First usable hint. With `exact` the first hint decides even when it is bad; else a bad one is skipped. */
+const readHint = (policy: RecoveryPolicy, fault: Fault, tick: Tick): Hint => {
+  for (const hint of fault.hints) {
+    const millis = waitOf(hint, tick.wall)
+    if (millis !== null) return { invalid: false, millis }
+    if (policy.retryAfter === "exact") return { invalid: true, millis: null }
+  }
+  return { invalid: false, millis: null }
+}
+
+/** Where the hint stood that a retry on the same route passes over because it cannot be read; null = there is none. */
+export const skippedHint = (policy: RecoveryPolicy, fault: Fault, wallMillis: number): string | null => {
+  if (policy.retryAfter === "exact") return null
+  const [first] = fault.hints
+  return first === undefined || waitOf(first, wallMillis) !== null ? null : first.source
+}
+
+/** Most doublings of the spread on repeated rate limits (measured: more brings nothing). */
+const maxDoublings = 5
+/** Smallest range of the spread in milliseconds. */
+const minSpread = 2_000
+/** Largest range of the spread: after a reset in hours nobody comes back hours later for others' sake. */
+const maxSpread = 600_000
+/** Largest share of the time left after a hint that its spread may take: the rest is for the answer. */
+const spreadShare = 0.5
+
+/**
+ * Random time on top of a hint so that clients that were told the same do not return together. `room` is the time from
+ * the hint's end to the request's; null = no end.
+ */
+export const spreadOf = (millis: number, repeats: number, spread: number, room: number | null = null): number => {
+  const range = Math.min(maxSpread, Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings))
+  return spread * (room === null ? range : Math.min(range, Math.max(0, spreadShare * room)))
+}
+
+const hasTimeFor = (state: RecoveryState, tick: Tick, delayMillis: number): boolean => {
+  const end = endOf(state)
+  return end === null || tick.now + delayMillis < end
+}
+
+interface Wait {
+  readonly delayMillis: number
+  readonly origin: WaitOrigin
+}
+
+const hintWait = (policy: RecoveryPolicy, state: RecoveryState, millis: number, tick: Tick): Wait => {
+  if (policy.retryAfter === "exact") return { delayMillis: millis, origin: "hint" }
+  const end = endOf(state)
+  // The hint itself is never shortened; the spread gives way to the deadline.
+  const room = end === null ? null : end - tick.now - millis
+  return { delayMillis: millis + spreadOf(millis, state.rateLimits, tick.spread, room), origin: "hint" }
+}
+
+/** A fault of the main conversation. */
+export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Faulted, tick: Tick): Transition => {
+  const run = countRun(before, runClassOf(policy, fault))
+  const state: RecoveryState = { ...before, run }
+  if (policy.shedOnOverload && run?.class === "overload") return fail(state, "Shed")
+  if (!isRetryable(policy, fault)) return fail(state, "Passthrough")
+  if (policy.onCut === "fail" && (fault.delivered > 0 || fault.unfinishable)) return fail(state, "Passthrough")
+  return retry(policy, state, fault, tick, nextRoute(policy, state, run))
+}
+
+/** A transient failure of a summary request waits like one of the main request and uses a retry; it is no attempt. */
+export const onSummaryFault = (
+  policy: RecoveryPolicy,
+  state: RecoveryState,
+  fault: SummaryFaulted,
+  tick: Tick
+): Transition => {
+  if (!isRetryable(policy, fault)) return fail(state, "SummaryFailed")
+  const next = retry(policy, state, fault, tick, null)
+  switch (next.action._tag) {
+    case "Retry":
+      return to(next.state, {
+        _tag: "Compact",
+        delayMillis: next.action.delayMillis,
+        origin: next.action.origin
+      })
+    case "Fail":
+      return next.action.reason === "Attempts" ? fail(next.state, "SummaryFailed") : next
+    default:
+      return next
+  }
+}
+
+/** Shortest and longest wait before the first switch of a request under route health: just enough to spread a crowd. */
+const shortestSwitch = 50
+const longestSwitch = 250
+
+/** null = the backoff. Route health knows that the other route is well; a second switch waits like any retry. */
+const switchWait = (policy: RecoveryPolicy, state: RecoveryState, target: number | null, tick: Tick): number | null =>
+  target === null || policy.routeHealth === null || state.switched
+    ? null
+    : shortestSwitch + (longestSwitch - shortestSwitch) * tick.spread
+
+/**
+ * One more retry, or the end of them. The backoff step rises with every transient failure, also when a hint is used;
+ * a retry that changes the route waits the normal backoff, since a hint speaks for its own route only.
+ */
+const retry = (
+  policy: RecoveryPolicy,
+  before: RecoveryState,
+  fault: Fault,
+  tick: Tick,
+  target: number | null
+): Transition => {
+  const transients = before.transients + 1
+  const counted: RecoveryState = { ...before, transients }
+  if (policy.maxAttempts !== null && transients >= policy.maxAttempts) return fail(counted, "Attempts")
+  const hint = target === null ? readHint(policy, fault, tick) : { invalid: false, millis: null }
+  if (hint.invalid) return fail(counted, "InvalidRetryAfter")
+  if (hint.millis === null && tick.backoffMillis === null) return fail(counted, "Attempts")
+  if (hint.millis !== null && policy.resetCap !== null && hint.millis > policy.resetCap)
+    return fail(counted, "Deadline", hint.millis)
+  const wait: Wait =
+    hint.millis === null
+      ? { delayMillis: switchWait(policy, before, target, tick) ?? tick.backoffMillis ?? 0, origin: "backoff" }
+      : hintWait(policy, counted, hint.millis, tick)
+  if (!hasTimeFor(counted, tick, wait.delayMillis)) return fail(counted, "Deadline", hint.millis ?? wait.delayMillis)
+  const rateLimits = fault.kind === "rate_limited" && hint.millis !== null ? before.rateLimits + 1 : before.rateLimits
+  const state: RecoveryState = { ...counted, rateLimits }
+  return target === null
+    ? to(state, { _tag: "Retry", ...wait, why: fault.kind })
+    : to(
+        { ...state, route: target, run: null, switched: true },
+        {
+          _tag: "Fallback",
+          ...wait,
+          from: routeAt(policy, before.route).model,
+          to: routeAt(policy, target).model,
+          why: fault.kind
+        }
+      )
+}
+
+/** How a stream goes on after text has been shown and the attempt broke off. */
+export type CutMode = "none" | "restart" | "resume" | "splice"
+
+/**
+ * `restart` drops what was shown, `resume` goes on from it, `splice` replays and emits only the rest. A cut tool call
+ * and bare reasoning can only be restarted.
+ */
+export const cutMode = (policy: RecoveryPolicy, fault: Pick<Faulted, "delivered" | "unfinishable">): CutMode => {
+  if (fault.unfinishable) return "restart"
+  if (fault.delivered === 0) return "none"
+  return policy.onCut === "resume" || policy.onCut === "splice" ? policy.onCut : "restart"
+}

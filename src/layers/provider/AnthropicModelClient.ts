@@ -1,0 +1,123 @@
+/** ModelClient over the `@anthropic-ai/sdk` package. */
+import Anthropic, { APIError } from "@anthropic-ai/sdk"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
+import { AnthropicResponseError } from "../../domain/failure/ModelError.ts"
+import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
+import { checkedProfile } from "../../domain/provider/ownProfile.ts"
+import { anthropic } from "../../domain/provider/profiles/anthropic.ts"
+import type { CacheTtl } from "../../domain/chat/PromptCache.ts"
+import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
+import { keyFlaw } from "../../domain/provider/address.ts"
+import { ModelClient } from "../../services/ModelClient.ts"
+import { PromptCacheTtl } from "../../services/PromptCacheTtl.ts"
+import { eventReaderOf, readBody, toBody } from "../../domain/wires/anthropicWire.ts"
+import { identityFor } from "./clientIdentity.ts"
+import { clientOver, type Send, type Thrown } from "./clientOver.ts"
+import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
+import * as UndiciFetch from "./undiciFetch.ts"
+
+export interface AnthropicOptions {
+  /** Default: the environment's ANTHROPIC_API_KEY, by the SDK. Not needed with `client`. */
+  readonly apiKey?: Redacted.Redacted<string> | string
+  /** http or https; anything else is a ConfigurationError. */
+  readonly baseUrl?: string | URL
+  /** A client of your own (proxy, Bedrock or Vertex credentials): its retries are switched off for our calls. */
+  readonly client?: Anthropic
+  /** A fetch of your own instead of the default transport. Not used with `client`. */
+  readonly fetch?: UndiciFetch.Fetch
+  /** How the provider reports failures. Default: anthropic. */
+  readonly profile?: ProviderProfile
+  /** Lifetime of prompt cache markers where the caller (an agent's session) says none; null = no markers. Default: null. */
+  readonly cacheTtl?: CacheTtl | null
+  /** Further headers per request. */
+  readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
+}
+
+const sdkOf = (options: AnthropicOptions, exchanges: Exchanges): Anthropic => {
+  if (options.client !== undefined)
+    return options.client.withOptions({
+      maxRetries: 0,
+      timeout: sdkTimeoutMillis,
+      fetch: keepingErrors(fetchOf(options.client), exchanges)
+    })
+  const baseURL = checkedBaseUrl(options.baseUrl)
+  const given = options.apiKey ?? process.env["ANTHROPIC_API_KEY"]
+  const key = Redacted.isRedacted(given) ? Redacted.value(given) : given
+  if (key === undefined || key === "")
+    throw new ConfigurationError({ field: "apiKey", reason: "is missing: give `apiKey`, or set ANTHROPIC_API_KEY" })
+  const unsendable = keyFlaw(key)
+  if (unsendable !== null) throw new ConfigurationError({ field: "apiKey", reason: unsendable })
+  return new Anthropic({
+    apiKey: key,
+    ...(baseURL === undefined ? {} : { baseURL }),
+    maxRetries: 0,
+    timeout: sdkTimeoutMillis,
+    fetch: keepingErrors(options.fetch ?? UndiciFetch.make(), exchanges)
+  })
+}
+
+/**
+ * A failed connection is an APIError too, without a status. The SDK wraps whatever a fetch rejects with: anything else was
+ * thrown before there was a request to send.
+ */
+const thrownBy = (cause: unknown): Thrown => {
+  if (!(cause instanceof APIError)) return "not built"
+  return cause.status === undefined ? "no answer" : { status: cause.status, headers: cause.headers, error: cause.error }
+}
+
+/** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
+export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Service"] => {
+  const exchanges: Exchanges = new WeakMap()
+  const sdk = sdkOf(options, exchanges)
+  const profile = options.profile === undefined ? anthropic : checkedProfile(options.profile)
+
+  /** What the session has settled wins; a profile without markers gets none. */
+  const cacheTtl = Effect.map(PromptCacheTtl, (settled) =>
+    profile.capabilities.cacheMarkers ? (settled ?? options.cacheTtl ?? null) : null
+  )
+
+  const sendWith =
+    (ttl: CacheTtl | null): Send =>
+    (request, isStream, signal) =>
+      sdk
+        .post("/v1/messages", {
+          body: toBody(request, ttl, isStream),
+          signal,
+          ...(options.headers === undefined ? {} : { headers: options.headers(request) })
+        })
+        .asResponse()
+
+  const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
+
+  return clientOver({
+    identity: identityFor({
+      baseUrl: sdk.baseURL,
+      account: secrets[0] ?? null,
+      own: options.fetch ?? (options.client === undefined && secrets.length > 0 ? null : (options.client ?? sdk))
+    }),
+    profile,
+    requestIdHeader: "request-id",
+    malformed: AnthropicResponseError,
+    exchanges,
+    thrownBy,
+    sender: Effect.map(cacheTtl, sendWith),
+    readBody,
+    eventReaderOf
+  })
+}
+
+/** A ModelClient for Anthropic's messages API. Bad options are a ConfigurationError. */
+export const layer = (options: AnthropicOptions = {}): Layer.Layer<ModelClient, ConfigurationError> =>
+  Layer.effect(
+    ModelClient,
+    Effect.try({
+      try: () => make(options),
+      catch: (cause) =>
+        cause instanceof ConfigurationError
+          ? cause
+          : new ConfigurationError({ field: "configuration", reason: "the client cannot be made" })
+    })
+  )

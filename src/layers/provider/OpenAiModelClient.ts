@@ -1,0 +1,130 @@
+/** ModelClient over the `openai` package. */
+import OpenAI, { APIError, type ClientOptions } from "openai"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
+import { OpenAIResponseError } from "../../domain/failure/ModelError.ts"
+import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
+import { checkedProfile } from "../../domain/provider/ownProfile.ts"
+import { profileForBaseUrl } from "../../domain/provider/Profiles.ts"
+import { openai } from "../../domain/provider/profiles/openai.ts"
+import type { BudgetParam, ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
+import { keyFlaw } from "../../domain/provider/address.ts"
+import { ModelClient } from "../../services/ModelClient.ts"
+import { identityFor } from "./clientIdentity.ts"
+import { clientOver, type Send, type Thrown } from "./clientOver.ts"
+import { eventReaderOf, budgetParamOf, readBody, toBody } from "../../domain/wires/openAiWire.ts"
+import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
+import * as UndiciFetch from "./undiciFetch.ts"
+
+export interface OpenAiOptions {
+  /** Default: the environment's OPENAI_API_KEY, by the SDK. Not needed with `client`. */
+  readonly apiKey?: Redacted.Redacted<string> | string
+  /** http or https; anything else is a ConfigurationError. */
+  readonly baseUrl?: string | URL
+  /** A client of your own: its fetch, proxy and headers stay; its retries are switched off for our calls. */
+  readonly client?: OpenAI
+  /** A fetch of your own instead of the default transport. */
+  readonly fetch?: UndiciFetch.Fetch
+  /** Passed to every call of fetch (a proxy's dispatcher). With it the platform's fetch is used. */
+  readonly fetchOptions?: NonNullable<ClientOptions["fetchOptions"]>
+  /** How the provider reports failures. Default: the profile that claims the base URL, else generic. */
+  readonly profile?: ProviderProfile
+  /** Wire name of the output budget by model; the profile decides for the others. */
+  readonly budgetParam?: Readonly<Record<string, BudgetParam>>
+  /** Further headers per request. */
+  readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
+}
+
+const sdkOf = (options: OpenAiOptions, exchanges: Exchanges): OpenAI => {
+  if (options.client !== undefined)
+    return options.client.withOptions({
+      maxRetries: 0,
+      timeout: sdkTimeoutMillis,
+      fetch: keepingErrors(fetchOf(options.client), exchanges)
+    })
+  const baseURL = checkedBaseUrl(options.baseUrl)
+  const key = Redacted.isRedacted(options.apiKey) ? Redacted.value(options.apiKey) : options.apiKey
+  const unsendable = key === undefined ? null : keyFlaw(key)
+  if (unsendable !== null) throw new ConfigurationError({ field: "apiKey", reason: unsendable })
+  const transport = options.fetch ?? (options.fetchOptions === undefined ? UndiciFetch.make() : fetch)
+  return new OpenAI({
+    ...(key === undefined ? {} : { apiKey: key }),
+    ...(baseURL === undefined ? {} : { baseURL }),
+    ...(options.fetchOptions === undefined ? {} : { fetchOptions: options.fetchOptions }),
+    maxRetries: 0,
+    timeout: sdkTimeoutMillis,
+    fetch: keepingErrors(transport, exchanges)
+  })
+}
+
+/**
+ * A failed connection is an APIError too, without a status. The SDK wraps whatever a fetch rejects with: anything else was
+ * thrown before there was a request to send.
+ */
+const thrownBy = (cause: unknown): Thrown => {
+  if (!(cause instanceof APIError)) return "not built"
+  return cause.status === undefined ? "no answer" : { status: cause.status, headers: cause.headers, error: cause.error }
+}
+
+/** What the caller has put in the network's place; null = the network. */
+const ownTransport = (options: OpenAiOptions): object | null => {
+  if (options.client === undefined) return options.fetch ?? options.fetchOptions ?? null
+  const own: unknown = Reflect.get(options.client, "fetch")
+  return typeof own === "function" && own !== globalThis.fetch ? own : null
+}
+
+/** Chosen by address, never by an answer. */
+const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
+  if (options.baseUrl !== undefined) return profileForBaseUrl(options.baseUrl)
+  return options.client === undefined ? openai : profileForBaseUrl(options.client.baseURL)
+}
+
+/** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
+export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service"] => {
+  const exchanges: Exchanges = new WeakMap()
+  const sdk = sdkOf(options, exchanges)
+  const profile = options.profile === undefined ? defaultProfile(options) : checkedProfile(options.profile)
+  const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? budgetParamOf(profile, model)
+
+  const send: Send = (request, isStream, signal) =>
+    sdk
+      .post("/chat/completions", {
+        body: toBody(request, paramOf(request.model), isStream),
+        signal,
+        ...(options.headers === undefined ? {} : { headers: options.headers(request) })
+      })
+      .asResponse()
+
+  const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
+
+  return clientOver({
+    identity: identityFor({
+      baseUrl: sdk.baseURL,
+      account: secrets.length === 0 ? null : [sdk.apiKey, sdk.organization, sdk.project].join(" "),
+      own: secrets.length === 0 ? (options.client ?? sdk) : ownTransport(options)
+    }),
+    profile,
+    requestIdHeader: "x-request-id",
+    malformed: OpenAIResponseError,
+    exchanges,
+    thrownBy,
+    sender: Effect.succeed(send),
+    readBody,
+    eventReaderOf
+  })
+}
+
+/** A ModelClient for OpenAI and every server that speaks its chat API. Bad options are a ConfigurationError. */
+export const layer = (options: OpenAiOptions = {}): Layer.Layer<ModelClient, ConfigurationError> =>
+  Layer.effect(
+    ModelClient,
+    Effect.try({
+      try: () => make(options),
+      catch: (cause) =>
+        cause instanceof ConfigurationError
+          ? cause
+          : new ConfigurationError({ field: "apiKey", reason: "is missing: give `apiKey`, or set OPENAI_API_KEY" })
+    })
+  )

@@ -1,0 +1,187 @@
+/**
+ * A ModelClient over one wire: sends once through an SDK and reads the answer, whole or as a stream. The SDK's retries
+ * are off and its time-out is longer than any of ours: recovery decides. Every answer is read here, from status,
+ * allowed headers and codes at fixed places.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { classifyAnswer, type Verdict } from "../../domain/provider/classify.ts"
+import {
+  makeModelError,
+  type AnthropicResponseError,
+  type Failure,
+  type ModelError,
+  type OpenAIResponseError
+} from "../../domain/failure/ModelError.ts"
+import type { ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
+import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
+import { ModelClient } from "../../services/ModelClient.ts"
+import { abortable, awaitAborted } from "./abortable.ts"
+import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
+import { EventAssembler } from "./EventAssembler.ts"
+import type { EventReader } from "../../domain/wires/EventReader.ts"
+import { networkCode, parsedOrText, readEvents, type Exchanges } from "./providerAnswer.ts"
+import { partsOf, type Flaw, type ReadContext } from "../../domain/wires/wireReply.ts"
+
+type HeaderMap = Readonly<Record<string, string>>
+
+export type Send = (request: WireRequest, isStream: boolean, signal: AbortSignal) => Promise<Response>
+
+/** A failed answer, as an SDK throws it. */
+export interface ThrownAnswer {
+  readonly status: number
+  readonly headers: Headers | undefined
+  /** What the SDK made of the body. */
+  readonly error: unknown
+}
+
+/** What a call of an SDK ended with when it gave no answer to read. */
+export type Thrown = ThrownAnswer | "no answer" | "not built"
+
+export interface Wire {
+  /** Whom the requests reach; see `ModelClient`. */
+  readonly identity: string
+  readonly profile: ProviderProfile
+  /** Header with the provider's own id of a request. */
+  readonly requestIdHeader: string
+  /** The error of a 200 that is no valid reply. */
+  readonly malformed: typeof OpenAIResponseError | typeof AnthropicResponseError
+  /** What was sent, and bodies of failed answers, whole. */
+  readonly exchanges: Exchanges
+  readonly thrownBy: (cause: unknown) => Thrown
+  /** An effect: what is sent may depend on the session. */
+  readonly sender: Effect.Effect<Send>
+  readonly readBody: (
+    context: ReadContext,
+    text: string,
+    headers: HeaderMap
+  ) => Result.Result<ModelReply, Flaw | Verdict>
+  readonly eventReaderOf: (context: ReadContext, headers: HeaderMap) => EventReader
+}
+
+/** Servers that name no type or plain text may still send events. */
+const mayBeEvents = (headers: HeaderMap): boolean => {
+  const type = (headers["content-type"] ?? "").toLowerCase()
+  return type === "" || type.includes("event-stream") || type.startsWith("text/plain")
+}
+
+export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
+  const { profile, exchanges } = wire
+
+  const secretsBehind = (headers: object | undefined): Secrets =>
+    secretsOf(headers === undefined ? undefined : exchanges.get(headers)?.sent)
+
+  const errorFrom = (failure: Failure): ModelError => makeModelError(failure, wire.malformed)
+
+  const failureOf = (verdict: Verdict, model: string, secrets: Secrets): ModelError =>
+    errorFrom({
+      ...verdict,
+      code: withoutSecrets(verdict.code, secrets),
+      model,
+      providerMessage: verdict.providerMessage === null ? null : replaceSecrets(verdict.providerMessage, secrets)
+    })
+
+  const problemOf = (problem: Flaw | Verdict, { model, requestId }: ReadContext, secrets: Secrets): ModelError => {
+    if ("inBand" in problem) return failureOf(problem, model, secrets)
+    const { kind, usage } = problem
+    return kind === "interrupted"
+      ? errorFrom({ kind, status: null, code: null, model, requestId, usage })
+      : errorFrom({ kind, status: 200, code: problem.code, model, requestId, usage })
+  }
+
+  /** What the SDK throws before or instead of an answer. */
+  const errorOf = (cause: unknown, model: string): ModelError => {
+    const thrown = wire.thrownBy(cause)
+    if (thrown === "not built")
+      return errorFrom({ kind: "invalid_request", status: null, code: "request_not_built", model })
+    if (thrown === "no answer") return errorFrom({ kind: "connection", status: null, code: networkCode(cause), model })
+    const text = thrown.headers === undefined ? null : (exchanges.get(thrown.headers)?.text ?? null)
+    const body: unknown = text === null ? thrown.error : parsedOrText(text)
+    const secrets = secretsBehind(thrown.headers)
+    const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers, secrets)
+    return failureOf(classifyAnswer(profile, { status: thrown.status, headers, body }), model, secrets)
+  }
+
+  const contextOf = (request: WireRequest, headers: HeaderMap): ReadContext => ({
+    profile,
+    model: request.model,
+    requestId: headers[wire.requestIdHeader] ?? null
+  })
+
+  /** The body broke off although headers had come. */
+  const cutOf = ({ model, requestId }: ReadContext, cause: unknown): ModelError =>
+    errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, requestId })
+
+  const read = (
+    context: ReadContext,
+    text: string,
+    headers: HeaderMap,
+    secrets: Secrets
+  ): Result.Result<ModelReply, ModelError> =>
+    Result.mapError(wire.readBody(context, text, headers), (problem) => problemOf(problem, context, secrets))
+
+  const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
+    wire.sender.pipe(
+      Effect.flatMap((send) => {
+        let context: ReadContext | null = null
+        return abortable(
+          async (signal) => {
+            const response = await send(request, false, signal)
+            const secrets = secretsBehind(response.headers)
+            const headers = allowedHeaders(response.headers, secrets)
+            context = contextOf(request, headers)
+            return { headers, secrets, text: await response.text() }
+          },
+          (cause) => (context === null ? errorOf(cause, request.model) : cutOf(context, cause))
+        )
+      }),
+      Effect.flatMap(({ headers, secrets, text }) =>
+        Effect.fromResult(read(contextOf(request, headers), text, headers, secrets))
+      )
+    )
+
+  const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
+    Stream.unwrap(
+      Effect.map(open(request), (source) => Stream.concat(Stream.succeed<ModelPart>({ _tag: "Life" }), source))
+    )
+
+  /** Headers have come; leaving the scope closes the connection and waits for it. */
+  const open = Effect.fnUntraced(function* (
+    request: WireRequest
+  ): Effect.fn.Return<Stream.Stream<ModelPart, ModelError>, ModelError, Scope.Scope> {
+    const send = yield* wire.sender
+    const controller = new AbortController()
+    yield* Effect.addFinalizer(() => Effect.sync(() => controller.abort()))
+    const response = yield* abortable(
+      (signal) => {
+        signal.addEventListener("abort", () => controller.abort(), { once: true })
+        return send(request, true, controller.signal)
+      },
+      (cause) => errorOf(cause, request.model)
+    )
+    const secrets = secretsBehind(response.headers)
+    const headers = allowedHeaders(response.headers, secrets)
+    const context = contextOf(request, headers)
+    const cut = (cause: unknown): ModelError => cutOf(context, cause)
+    const whole = (text: string) => Result.map(read(context, text, headers, secrets), partsOf)
+    if (response.body === null)
+      return Result.match(whole(""), {
+        onSuccess: (parts) => Stream.fromIterable(parts),
+        onFailure: (error) => Stream.fail(error)
+      })
+    const reader = response.body.getReader()
+    yield* Effect.addFinalizer(() => Effect.suspend(() => awaitAborted(reader.cancel())))
+    return readEvents(reader, new EventAssembler(wire.eventReaderOf(context, headers)), {
+      isEventStream: mayBeEvents(headers),
+      whole,
+      cut,
+      abort: () => controller.abort(),
+      problem: (problem) => problemOf(problem, context, secrets)
+    })
+  })
+
+  return ModelClient.of({ identity: wire.identity, generate, stream })
+}

@@ -1,0 +1,193 @@
+/** What the adapters share: reading an answer's body in reads, keeping what an SDK drops, naming a failed connection. */
+import type { ReadableStreamReadResult } from "node:stream/web"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import type { Verdict } from "../../domain/provider/classify.ts"
+import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
+import type { ModelError } from "../../domain/failure/ModelError.ts"
+import type { ModelPart } from "../../domain/chat/ModelReply.ts"
+import { awaitAborted } from "./abortable.ts"
+import type { Sent } from "./answerHeaders.ts"
+import type { EventAssembler } from "./EventAssembler.ts"
+import type * as UndiciFetch from "./undiciFetch.ts"
+import type { Flaw } from "../../domain/wires/wireReply.ts"
+
+/** The longest a timer can be: an SDK never ends a call before recovery does. */
+export const sdkTimeoutMillis = 2_147_483_647
+
+/** What an SDK does not hand over of an exchange. */
+export interface Exchange {
+  readonly sent: Sent
+  /** Body of a failed answer; null = the answer is no failure. */
+  readonly text: string | null
+}
+
+/** Exchanges by the headers object of the answer, which the SDK's errors carry too. */
+export type Exchanges = WeakMap<object, Exchange>
+
+/** The fetch an SDK's client of the caller's own sends with; the platform's when it does not show one. */
+export const fetchOf = (client: object): UndiciFetch.Fetch => {
+  const own: unknown = Reflect.get(client, "fetch")
+  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
+}
+
+/**
+ * A fetch that keeps the body of a failed answer: the SDKs drop parts of it (a sibling `code`, array bodies). Of a body
+ * that breaks off nothing is kept: the status says what failed. A redirect is not followed: key and prompt go to no other
+ * address than the one that was given.
+ */
+export const keepingErrors =
+  (inner: UndiciFetch.Fetch, exchanges: Exchanges): UndiciFetch.Fetch =>
+  async (input, init) => {
+    const response = await inner(input, { ...init, redirect: "manual" })
+    const sent: Sent = { url: input instanceof Request ? input.url : String(input), headers: init?.headers }
+    if (response.ok) {
+      exchanges.set(response.headers, { sent, text: null })
+      return response
+    }
+    const text = await response.text().catch(() => "")
+    const copy = new Response(response.body === null ? null : text, {
+      status: response.status,
+      headers: response.headers
+    })
+    exchanges.set(copy.headers, { sent, text })
+    return copy
+  }
+
+export const checkedBaseUrl = (baseUrl: string | URL | undefined): string | undefined => {
+  if (baseUrl === undefined) return undefined
+  const url = URL.canParse(String(baseUrl)) ? new URL(String(baseUrl)) : null
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:"))
+    throw new ConfigurationError({ field: "baseUrl", reason: "is not an http or https address" })
+  return String(baseUrl)
+}
+
+export const parsedOrText = (text: string): unknown => {
+  const json = Result.try((): unknown => JSON.parse(text))
+  return Result.isSuccess(json) ? json.success : text
+}
+
+/** The system's code of a failed connection (ECONNRESET, ENOTFOUND ...), wherever in the causes it stands. */
+export const networkCode = (cause: unknown): string | null => {
+  let current: unknown = cause
+  for (let depth = 0; depth < 5 && typeof current === "object" && current !== null; depth += 1) {
+    const code: unknown = Reflect.get(current, "code")
+    if (typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code)) return code
+    current = Reflect.get(current, "cause")
+  }
+  return null
+}
+
+export interface ReadOptions {
+  /** The content type names an event stream, or nothing that speaks against one. */
+  readonly isEventStream: boolean
+  /** Reads an answer that is one JSON body after all. */
+  readonly whole: (text: string) => Result.Result<ReadonlyArray<ModelPart>, ModelError>
+  readonly cut: (cause: unknown) => ModelError
+  readonly abort: () => void
+  readonly problem: (problem: Flaw | Verdict) => ModelError
+}
+
+const nothingMore: ReadableStreamReadResult<Uint8Array> = { done: true, value: undefined }
+
+const life: ModelPart = { _tag: "Life" }
+
+const isNews = (part: ModelPart): boolean => part._tag !== "Life"
+
+/** How long a server may take to close the body after the wire's own end: within it the connection is used again. */
+const closingGrace = "250 millis"
+
+/** How long usage and the wire's own end may come behind a finish reason: a whole reply is not lost to a hanging line. */
+const endingGrace = "5 seconds"
+
+/** What the body is, by its first characters; null = not known yet. Content types lie. */
+const formatOf = (lead: string, isEventStream: boolean): "events" | "body" | null => {
+  const start = lead.trimStart()
+  if (start === "") return null
+  if (start.startsWith("{") || start.startsWith("[")) return "body"
+  if (isEventStream) return "events"
+  if (/^(data|event|id|retry)?:/.test(start)) return "events"
+  return start.length < longestField ? null : "body"
+}
+
+/** `event:`, `retry:`. */
+const longestField = 6
+
+/**
+ * One pull = one network read = one array of parts. Interrupting a read aborts the call and waits for it. What came is
+ * an event stream or one JSON body, whatever its content type says.
+ */
+export const readEvents = (
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  assembler: EventAssembler,
+  options: ReadOptions
+): Stream.Stream<ModelPart, ModelError> => {
+  const decoder = new TextDecoder()
+  let format: "events" | "body" | null = null
+  /** Text of a body, or of a beginning that does not tell the format yet. */
+  let kept = ""
+  let isOver = false
+  const read = Effect.callback<ReadableStreamReadResult<Uint8Array>, ModelError>((resume) => {
+    const settled = reader.read().then(
+      (result) => resume(Effect.succeed(result)),
+      (cause: unknown) => resume(Effect.fail(options.cut(cause)))
+    )
+    return Effect.suspend(() => {
+      options.abort()
+      return awaitAborted(settled)
+    })
+  })
+  const emit = (
+    parts: ReadonlyArray<ModelPart>
+  ): Effect.Effect<readonly [ModelPart, ...Array<ModelPart>], ModelError | Cause.Done> => {
+    const { fault } = assembler
+    if (fault !== null) isOver = true
+    const [first, ...rest] = parts
+    // Parts that came before a fault in the same read are shown first.
+    if (first !== undefined && first._tag !== "Life") return Effect.succeed([first, ...rest])
+    if (fault !== null) return Effect.fail(options.problem(fault))
+    return first === undefined ? Cause.done() : Effect.succeed([first, ...rest])
+  }
+  const feed = (text: string): ReadonlyArray<ModelPart> => {
+    if (format === "events") return assembler.feed(text)
+    kept += text
+    format ??= formatOf(kept, options.isEventStream)
+    if (format !== "events") return [life]
+    const lead = kept
+    kept = ""
+    return assembler.feed(lead)
+  }
+  const end = (text: string) => {
+    isOver = true
+    const parts = feed(text)
+    if (format === "events" || (format === null && options.isEventStream))
+      return emit([...parts, ...assembler.end()].filter(isNews))
+    // A JSON body that an event stream announced may be a stray line before the events.
+    if (options.isEventStream && Result.isFailure(Result.try((): unknown => JSON.parse(kept))))
+      return emit([...assembler.feed(kept), ...assembler.end()].filter(isNews))
+    const whole = options.whole(kept)
+    return Result.isSuccess(whole) ? emit(whole.success) : Effect.fail(whole.failure)
+  }
+  const pull = Effect.suspend(() => {
+    if (isOver) {
+      const { fault } = assembler
+      return fault === null ? Cause.done() : Effect.fail(options.problem(fault))
+    }
+    // The reply is whole: a connection that stays open or breaks now changes nothing.
+    if (assembler.done) {
+      isOver = true
+      return Effect.andThen(Effect.ignore(Effect.timeoutOption(read, closingGrace)), Cause.done())
+    }
+    const next = assembler.finished
+      ? Effect.timeoutOrElse(read, { duration: endingGrace, orElse: () => Effect.succeed(nothingMore) })
+      : read
+    return Effect.matchEffect(next, {
+      onFailure: (error) => (assembler.finished ? end("") : Effect.fail(error)),
+      onSuccess: (result) =>
+        result.done ? end(decoder.decode()) : emit(feed(decoder.decode(result.value, { stream: true })))
+    })
+  })
+  return Stream.fromPull(Effect.succeed(pull))
+}

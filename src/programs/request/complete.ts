@@ -1,0 +1,55 @@
+/** One logical request without a stream: the driver that sets a partial reply aside and continues from it. */
+import * as Effect from "effect/Effect"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { ModelClient } from "../../services/ModelClient.ts"
+import type { RequestFailure } from "../../services/Recovery.ts"
+import { makeConversation, type ConversationOptions } from "./conversation.ts"
+import { recover, type AttemptDriver, type RecoverOptions } from "./recover.ts"
+
+export interface CompleteOptions extends ConversationOptions {
+  readonly loop: RecoverOptions
+  /** The client of a route's name; null = the default one. */
+  readonly clientOf: (name: string | null) => (typeof ModelClient)["Service"]
+}
+
+const nothing = { delivered: 0, unfinishable: false }
+
+export const complete = (options: CompleteOptions): Effect.Effect<ModelReply, RequestFailure> => {
+  const conversation = makeConversation(options)
+  /** The last reply, until the machine has decided what becomes of it. */
+  let last: ModelReply | null = null
+  /** The partial a raise has set aside. */
+  let aside: ModelReply | null = null
+  const driver: AttemptDriver = {
+    streaming: false,
+    promptTokens: conversation.promptTokens,
+    fault: conversation.fault,
+    attempt: (plan) => {
+      last = null
+      return Effect.map(options.clientOf(plan.route.client).generate(conversation.wire(plan)), (reply) => {
+        last = reply
+        return reply
+      })
+    },
+    classify: (result, plan, durationMillis) => conversation.classify(result, plan, durationMillis, nothing),
+    prepare: (action) =>
+      Effect.sync(() => {
+        switch (action._tag) {
+          case "Escalate":
+            aside = last
+            return true
+          case "Continue":
+            // After a refused raise the fragment is the one that was set aside.
+            conversation.keep((last ?? aside)?.text ?? "")
+            aside = null
+            return false
+          default:
+            return false
+        }
+      }),
+    compact: conversation.compact,
+    merge: conversation.merge,
+    partial: () => conversation.partial((last ?? aside)?.text ?? null)
+  }
+  return recover(options.loop, driver)
+}

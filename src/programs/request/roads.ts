@@ -1,0 +1,75 @@
+/**
+ * The three roads one by one: the same loop with the other roads off, for programs that want a single kind of recovery
+ * around a raw client.
+ */
+import * as Effect from "effect/Effect"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { ModelRequest } from "../../domain/chat/ModelRequest.ts"
+import { forTools, RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
+import { makeModelError } from "../../domain/failure/ModelError.ts"
+import { requestFault } from "../../domain/failure/requestFault.ts"
+import type { ModelClient } from "../../services/ModelClient.ts"
+import { TokenEstimate } from "../../services/Overrides.ts"
+import type { RequestFailure } from "../../services/Recovery.ts"
+import { Summarizer } from "../../services/Summarizer.ts"
+import { makeTurn, Turn } from "../../services/Turn.ts"
+import { complete } from "./complete.ts"
+
+type Client = (typeof ModelClient)["Service"]
+type Ask = (request: ModelRequest) => Effect.Effect<ModelReply, RequestFailure>
+
+const transientOff = { retry: [], fallbackAfter: {}, trustShouldRetry: false } as const
+const overflowOff = { compaction: { mode: "off" } } as const
+const truncationOff = { raise: "never", maxContinuations: 0 } as const
+
+/** A road that is off never asks for a summary. */
+const noSummarizer = Summarizer.of({
+  summarize: () => Effect.fail(makeModelError({ kind: "malformed_response", status: 200, code: "no_summarizer" }))
+})
+
+const ask =
+  (client: Client, whole: RecoveryPolicy, summarizer: (typeof Summarizer)["Service"], passTruncated: boolean): Ask =>
+  (request) =>
+    Effect.gen(function* () {
+      const fault = requestFault(request)
+      if (fault !== null) return yield* Effect.fail(fault)
+      const policy = (request.tools?.length ?? 0) > 0 ? forTools(whole) : whole
+      const role = request.priority === "background" ? "background" : "main"
+      const requestId = "road"
+      return yield* complete({
+        policy,
+        request,
+        requestId,
+        role,
+        estimate: yield* TokenEstimate,
+        summarizer,
+        transcript: null,
+        passTruncated,
+        clientOf: () => client,
+        loop: {
+          policy,
+          requestId,
+          role,
+          emit: null,
+          ledger: null,
+          health: null,
+          turn: (yield* Turn) ?? makeTurn(),
+          callerCap: request.maxOutputTokens ?? null
+        }
+      })
+    })
+
+/** Retries, waits and fallbacks only. A truncated reply comes back as it is; an overflow is handed on. */
+export const recoverTransient = (client: Client, policy: RecoveryPolicy): Ask =>
+  ask(client, new RecoveryPolicy({ ...policy, ...overflowOff, ...truncationOff }), noSummarizer, true)
+
+/** Compaction only. */
+export const recoverOverflow = (
+  client: Client,
+  policy: RecoveryPolicy,
+  summarizer: (typeof Summarizer)["Service"]
+): Ask => ask(client, new RecoveryPolicy({ ...policy, ...transientOff, ...truncationOff }), summarizer, true)
+
+/** The raise and continuations only. */
+export const recoverTruncation = (client: Client, policy: RecoveryPolicy): Ask =>
+  ask(client, new RecoveryPolicy({ ...policy, ...transientOff, ...overflowOff }), noSummarizer, false)

@@ -1,0 +1,129 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Redacted from "effect/Redacted"
+import { inspect } from "node:util"
+import * as AgentErrors from "../../../src/domain/failure/AgentError.ts"
+import { ConfigurationError } from "../../../src/domain/failure/ConfigurationError.ts"
+import { guidanceForReason } from "../../../src/domain/failure/Guidance.ts"
+import { AnthropicResponseError, handOn, makeModelError } from "../../../src/domain/failure/ModelError.ts"
+import * as RecoveryErrors from "../../../src/domain/failure/RecoveryError.ts"
+import { renderFailure } from "../../../src/domain/failure/renderFailure.ts"
+import type { TrailEntry } from "../../../src/domain/failure/Trail.ts"
+import * as Usage from "../../../src/domain/chat/Usage.ts"
+import { instantText, requestsText, spanText } from "../../../src/domain/failure/wording.ts"
+
+describe("a number in a message", () => {
+  it.each([
+    [0.4, "0 ms"],
+    [625, "625 ms"],
+    [999.6, "1 s"],
+    [1_640, "1.6 s"],
+    [59_949, "59.9 s"],
+    [59_960, "1 min"],
+    [299_998.20486900024, "5 min"],
+    [90_400, "1 min 30 s"],
+    [600_000, "10 min"],
+    [3_599_600, "1 h"],
+    [7_800_000, "2 h 10 min"],
+    [21_600_000, "6 h"]
+  ])("%d ms is read as %s", (millis, text) => assert.strictEqual(spanText(millis), text))
+
+  it("counts one request as one", () => {
+    assert.deepStrictEqual([1, 0, 2].map(requestsText), ["1 request", "0 requests", "2 requests"])
+  })
+
+  it("names an instant that a date can name", () => {
+    assert.deepStrictEqual(
+      [instantText(0), instantText(1e300), instantText(null)],
+      ["1970-01-01T00:00:00.000Z", null, null]
+    )
+  })
+})
+
+const entry: TrailEntry = {
+  role: "main",
+  attempt: 1,
+  model: "m",
+  maxOutputTokens: 100,
+  startedMs: 0,
+  durationMs: 5,
+  status: 529,
+  outcome: "overloaded",
+  code: null,
+  requestId: "req_7",
+  waitMs: null,
+  waitOrigin: null,
+  usage: Usage.unknown,
+  usageFinal: true,
+  costUsd: null
+}
+const base = {
+  attempts: 1,
+  elapsedMs: 5.123456,
+  trail: [entry],
+  lastOutcome: "overloaded",
+  lastCause: null,
+  lastStatus: null,
+  code: null,
+  model: null,
+  guidance: "Do this now."
+}
+const late = { ...base, remainingMs: 299_998.20486900024, retryAt: null }
+const agent = { ...base, steps: 1, partialText: Redacted.make("SECRET") }
+const failures = [
+  makeModelError({ kind: "overloaded", status: 529, requestId: "req_7", providerMessage: "SECRET" }),
+  makeModelError({ kind: "malformed_response", status: 200 }, AnthropicResponseError),
+  new RecoveryErrors.RecoveryCancelledError(base),
+  new RecoveryErrors.RecoveryDeadlineExceeded({ ...late, requestedWaitMs: 600_000 }),
+  new RecoveryErrors.RecoveryRetriesExhausted({ ...base, reason: "Attempts", partialText: Redacted.make("SECRET") }),
+  new RecoveryErrors.InvalidRetryAfterError(base),
+  new RecoveryErrors.PromptTooLongRetryError({ ...base, reason: "NotSmaller" }),
+  new AgentErrors.StepLimitReached({ ...agent, maxSteps: 3 }),
+  new AgentErrors.ContentFilteredError(agent),
+  new AgentErrors.TruncatedReplyError(agent),
+  new ConfigurationError({ field: "deadline", reason: "is odd" })
+]
+
+describe("a failure on the console", () => {
+  it.each(failures.map((failure) => [failure._tag, failure] as const))(
+    "%s says what to do, and no content",
+    (tag, failure) => {
+      const text = inspect(failure)
+      assert.isTrue(text.startsWith(`${tag}: ${failure.message}`), text)
+      if ("guidance" in failure) assert.include(text, failure.guidance)
+      if ("trail" in failure && failure.trail.length > 0) assert.include(text, "#1 m, budget 100: overloaded HTTP 529")
+      assert.include(inspect({ deep: [failure] }), failure.message)
+      assert.notInclude(text, "SECRET")
+    }
+  )
+
+  it("has rounded numbers", () => {
+    const [fits, over] = [600_000, null].map(
+      (requestedWaitMs) => new RecoveryErrors.RecoveryDeadlineExceeded({ ...late, requestedWaitMs }).message
+    )
+    assert.strictEqual(fits, "the wait of 10 min does not fit into the 5 min that are left")
+    assert.strictEqual(over, "no whole reply within the deadline (1 request, 5 ms)")
+  })
+})
+
+describe("rendering", () => {
+  it("names the provider's id of the request, once", () => {
+    const raw = makeModelError({ kind: "overloaded", status: 529, requestId: "req_7" })
+    assert.include(renderFailure(raw), "Request id: req_7")
+    const tried = renderFailure(handOn(raw, { ...base, shed: false }))
+    assert.include(tried, "HTTP 529 (request id req_7)")
+    assert.notInclude(tried, "Request id:")
+  })
+
+  it("shows the provider's words behind what recovery gave up on, when asked", () => {
+    const cause = makeModelError({ kind: "overloaded", status: 529, providerMessage: "WORDS" })
+    const failure = new RecoveryErrors.RecoveryRetriesExhausted({ ...base, reason: "Attempts", cause })
+    assert.include(renderFailure(failure, { providerMessage: true }), "The provider says: WORDS")
+    assert.notInclude(renderFailure(failure), "WORDS")
+  })
+})
+
+it("guides to the instant from which another try makes sense", () => {
+  assert.include(guidanceForReason("Deadline", 0), "from 1970-01-01T00:00:00.000Z on")
+  for (const unknown of [null, 1e300]) assert.notMatch(guidanceForReason("Deadline", unknown), /\d|retryAt/)
+  assert.include(makeModelError({ kind: "invalid_request", status: 400 }).guidance, "`providerMessage`")
+})

@@ -1,0 +1,530 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { FaultKind } from "../../../src/domain/failure/FaultKind.ts"
+import type { Faulted, Outcome } from "../../../src/domain/recovery/Outcome.ts"
+import type { RecoveryAction } from "../../../src/domain/recovery/RecoveryAction.ts"
+import { transition } from "../../../src/domain/recovery/RecoveryMachine.ts"
+import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
+import { initial, type RecoveryState } from "../../../src/domain/recovery/RecoveryState.ts"
+import { isSmaller } from "../../../src/domain/recovery/roads/Overflow.ts"
+import {
+  classOf,
+  countRun,
+  cutMode,
+  isRetryable,
+  nextRoute,
+  runClassOf,
+  spreadOf
+} from "../../../src/domain/recovery/roads/Transient.ts"
+import { hasTimeToRaise, refusesRaise } from "../../../src/domain/recovery/roads/Truncation.ts"
+import type { Tick } from "../../../src/domain/recovery/Tick.ts"
+
+const routes = [
+  { model: "a", contextWindow: 1_000 },
+  { model: "b", contextWindow: 1_000 },
+  { model: "c", contextWindow: 2_000 }
+]
+const make = (input: Partial<RecoveryPolicyInput> = {}): RecoveryPolicy =>
+  new RecoveryPolicy({ ...RecoveryPolicy.strict, routes, ...input })
+const broad = make({ ...RecoveryPolicy.broad, routeHealth: null })
+const strict = make()
+
+const fault = (kind: FaultKind, more: Partial<Faulted> = {}): Faulted => ({
+  _tag: "Faulted",
+  kind,
+  status: null,
+  code: null,
+  hints: [],
+  shouldRetry: null,
+  delivered: 0,
+  unfinishable: false,
+  ...more
+})
+const tick = (more: Partial<Tick> = {}): Tick => ({
+  now: 0,
+  wall: 0,
+  backoffMillis: 700,
+  spread: 0.5,
+  progressMillis: 0,
+  ...more
+})
+const stateOf = (policy: RecoveryPolicy, more: Partial<RecoveryState> = {}): RecoveryState => ({
+  ...initial(policy, {
+    now: 0,
+    deadline: policy.deadline,
+    route: 0,
+    callerCap: null,
+    streaming: false,
+    background: false
+  }),
+  ...more
+})
+const step = (policy: RecoveryPolicy, outcome: Outcome, state: Partial<RecoveryState> = {}, at: Partial<Tick> = {}) =>
+  transition(policy, stateOf(policy, state), outcome, tick(at))
+
+describe("actions are exact", () => {
+  it.each<{
+    readonly rule: string
+    readonly policy?: RecoveryPolicy
+    readonly state?: Partial<RecoveryState>
+    readonly at?: Partial<Tick>
+    readonly outcome: Outcome
+    readonly action: RecoveryAction
+    readonly then?: Partial<RecoveryState>
+  }>([
+    {
+      rule: "a backoff",
+      outcome: fault("rate_limited", { status: 429 }),
+      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "rate_limited" },
+      then: { attempts: 1, transients: 1, run: { class: "rateLimit", count: 1 }, rateLimits: 0 }
+    },
+    {
+      rule: "a hint",
+      outcome: fault("rate_limited", { status: 429, hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
+      action: { _tag: "Retry", delayMillis: 9_000, origin: "hint", why: "rate_limited" },
+      then: { rateLimits: 1 }
+    },
+    {
+      rule: "a hint on an overload does not raise the spread",
+      outcome: fault("overloaded", { status: 529, hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
+      action: { _tag: "Retry", delayMillis: 9_000, origin: "hint", why: "overloaded" },
+      then: { rateLimits: 0, run: { class: "overload", count: 1 } }
+    },
+    {
+      rule: "a spread that gives way to the deadline",
+      policy: broad,
+      state: { deadline: 10_000 },
+      outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
+      action: { _tag: "Retry", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
+    },
+    {
+      rule: "a spread without a deadline",
+      policy: broad,
+      state: { deadline: null, hardCap: null },
+      outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
+      action: { _tag: "Retry", delayMillis: 13_500, origin: "hint", why: "rate_limited" }
+    },
+    {
+      rule: "a spread in later time",
+      policy: broad,
+      state: { deadline: 20_000 },
+      at: { now: 10_000 },
+      outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
+      action: { _tag: "Retry", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
+    },
+    {
+      rule: "a fallback",
+      state: { run: { class: "overload", count: 2 } },
+      outcome: fault("overloaded", { status: 529 }),
+      action: { _tag: "Fallback", delayMillis: 700, origin: "backoff", from: "a", to: "b", why: "overloaded" },
+      then: { route: 1, run: null, switched: true }
+    },
+    {
+      rule: "the next link of the chain",
+      state: { route: 1, run: { class: "overload", count: 2 } },
+      outcome: fault("overloaded", { status: 529 }),
+      action: { _tag: "Fallback", delayMillis: 700, origin: "backoff", from: "b", to: "c", why: "overloaded" },
+      then: { route: 2 }
+    },
+    {
+      rule: "no fallback behind the last route",
+      state: { route: 2, run: { class: "overload", count: 2 } },
+      outcome: fault("overloaded", { status: 529 }),
+      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "overloaded" },
+      then: { route: 2, run: { class: "overload", count: 3 } }
+    },
+    {
+      rule: "the first switch under route health",
+      policy: make({ ...RecoveryPolicy.broad }),
+      state: { run: { class: "overload", count: 2 } },
+      outcome: fault("overloaded"),
+      action: { _tag: "Fallback", delayMillis: 150, origin: "backoff", from: "a", to: "b", why: "overloaded" }
+    },
+    {
+      rule: "a later switch under route health",
+      policy: make({ ...RecoveryPolicy.broad }),
+      state: { switched: true, run: { class: "overload", count: 2 } },
+      outcome: fault("overloaded"),
+      action: { _tag: "Fallback", delayMillis: 700, origin: "backoff", from: "a", to: "b", why: "overloaded" }
+    },
+    {
+      rule: "a schedule that has ended",
+      at: { backoffMillis: null },
+      outcome: fault("rate_limited", { status: 429 }),
+      action: { _tag: "Fail", reason: "Attempts", waitMillis: null }
+    },
+    {
+      rule: "a hint after the schedule has ended",
+      at: { backoffMillis: null },
+      outcome: fault("rate_limited", { status: 429, hints: [{ _tag: "Delay", source: "x", millis: 5 }] }),
+      action: { _tag: "Retry", delayMillis: 5, origin: "hint", why: "rate_limited" }
+    },
+    {
+      rule: "a wait that does not fit",
+      state: { deadline: 700 },
+      outcome: fault("rate_limited", { status: 429 }),
+      action: { _tag: "Fail", reason: "Deadline", waitMillis: 700 }
+    },
+    {
+      rule: "a hint that does not fit",
+      state: { deadline: 700 },
+      outcome: fault("rate_limited", { status: 429, hints: [{ _tag: "Delay", source: "x", millis: 900 }] }),
+      action: { _tag: "Fail", reason: "Deadline", waitMillis: 900 }
+    },
+    {
+      rule: "shown text under fail",
+      policy: make({ ...RecoveryPolicy.broad, routeHealth: null, onCut: "fail" }),
+      outcome: fault("interrupted", { delivered: 1 }),
+      action: { _tag: "Fail", reason: "Passthrough", waitMillis: null }
+    },
+    {
+      rule: "a shown call under fail",
+      policy: make({ ...RecoveryPolicy.broad, routeHealth: null, onCut: "fail" }),
+      outcome: fault("interrupted", { unfinishable: true }),
+      action: { _tag: "Fail", reason: "Passthrough", waitMillis: null }
+    },
+    {
+      rule: "nothing shown under fail",
+      policy: make({ ...RecoveryPolicy.broad, routeHealth: null, onCut: "fail" }),
+      outcome: fault("interrupted"),
+      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "interrupted" }
+    },
+    {
+      rule: "shown text under restart",
+      policy: broad,
+      outcome: fault("interrupted", { delivered: 1 }),
+      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "interrupted" }
+    },
+    {
+      rule: "a background rate limit is not shed",
+      policy: make({ ...RecoveryPolicy.background, routeHealth: null, routes: [{ model: "a" }] }),
+      outcome: fault("rate_limited", { status: 429 }),
+      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "rate_limited" }
+    },
+    {
+      rule: "a held route",
+      outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: null },
+      at: { now: 100 },
+      action: { _tag: "Retry", delayMillis: 300, origin: "held", why: "breaker" },
+      then: { attempts: 0, transients: 0 }
+    },
+    {
+      rule: "a held route that is open by now",
+      outcome: { _tag: "Held", untilMillis: 50, reason: "breaker", other: null },
+      at: { now: 100 },
+      action: { _tag: "Retry", delayMillis: 0, origin: "held", why: "breaker" }
+    },
+    {
+      rule: "a held route beyond the deadline",
+      state: { deadline: 400 },
+      outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: null },
+      at: { now: 100 },
+      action: { _tag: "Fail", reason: "Deadline", waitMillis: 300 }
+    },
+    {
+      rule: "a held route one millisecond before it",
+      state: { deadline: 401 },
+      outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: null },
+      at: { now: 100 },
+      action: { _tag: "Retry", delayMillis: 300, origin: "held", why: "breaker" }
+    },
+    {
+      rule: "a held route without any deadline",
+      state: { deadline: null },
+      outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: null },
+      action: { _tag: "Retry", delayMillis: 400, origin: "held", why: "breaker" }
+    },
+    {
+      rule: "a held route with another one open",
+      outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: 2 },
+      action: { _tag: "Fallback", delayMillis: 0, origin: "held", from: "a", to: "c", why: "breaker" },
+      then: { route: 2, run: null }
+    },
+    {
+      rule: "background at a closed door",
+      outcome: { _tag: "Held", untilMillis: 400, reason: "shed", other: null },
+      action: { _tag: "Fail", reason: "Shed", waitMillis: null }
+    },
+    {
+      rule: "the deadline",
+      outcome: { _tag: "DeadlineHit" },
+      action: { _tag: "Fail", reason: "Deadline", waitMillis: null },
+      then: { attempts: 0 }
+    },
+    {
+      rule: "the budget",
+      outcome: { _tag: "BudgetRefused" },
+      action: { _tag: "Fail", reason: "Budget", waitMillis: null },
+      then: { attempts: 0 }
+    },
+    {
+      rule: "compaction",
+      outcome: { _tag: "PromptTooLong", status: 400, code: "x", suspected: false, delivered: 0 },
+      action: { _tag: "Compact", delayMillis: 0, origin: "none" },
+      then: { compacted: true, overflows: 1, attempts: 1 }
+    },
+    {
+      rule: "after compaction",
+      state: { compacted: true },
+      outcome: { _tag: "Compacted", before: 9, after: 3, messagesBefore: 5, messagesAfter: 5 },
+      action: { _tag: "Retry", delayMillis: 0, origin: "none", why: "compacted" }
+    },
+    {
+      rule: "a wider route",
+      policy: make({ fallbackAfter: { overflow: 1 } }),
+      outcome: { _tag: "PromptTooLong", status: 400, code: "x", suspected: false, delivered: 0 },
+      action: { _tag: "Fallback", delayMillis: 0, origin: "none", from: "a", to: "c", why: "prompt_too_long" },
+      then: { route: 2 }
+    },
+    {
+      rule: "the second overflow of two",
+      policy: make({ fallbackAfter: { overflow: 2 } }),
+      outcome: { _tag: "PromptTooLong", status: 400, code: "x", suspected: false, delivered: 0 },
+      action: { _tag: "Compact", delayMillis: 0, origin: "none" }
+    },
+    {
+      rule: "a summary that waits",
+      state: { compacted: true },
+      outcome: { _tag: "SummaryFaulted", kind: "rate_limited", status: 429, code: null, hints: [], shouldRetry: null },
+      action: { _tag: "Compact", delayMillis: 700, origin: "backoff" },
+      then: { attempts: 0, transients: 1 }
+    },
+    {
+      rule: "a summary whose wait does not fit",
+      state: { compacted: true, deadline: 700 },
+      outcome: { _tag: "SummaryFaulted", kind: "rate_limited", status: 429, code: null, hints: [], shouldRetry: null },
+      action: { _tag: "Fail", reason: "Deadline", waitMillis: 700 }
+    },
+    {
+      rule: "a refusal of the raise that is transient",
+      policy: make({ ...RecoveryPolicy.broad, routeHealth: null }),
+      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
+      outcome: fault("invalid_request", { status: 400, shouldRetry: true }),
+      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "invalid_request" }
+    },
+    {
+      rule: "a refusal of the raise",
+      state: {
+        raised: true,
+        maxOutputTokens: 64_000,
+        setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false }
+      },
+      outcome: fault("invalid_request", { status: 400 }),
+      action: { _tag: "Continue", ordinal: 1, delayMillis: 0, origin: "none", maxOutputTokens: 8_000 },
+      then: { setAside: null, maxOutputTokens: 8_000, continuations: 1 }
+    },
+    {
+      rule: "an overflow after the raise that is no refusal of it",
+      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
+      outcome: { _tag: "PromptTooLong", status: 403, code: "x", suspected: false, delivered: 0 },
+      action: { _tag: "Compact", delayMillis: 0, origin: "none" },
+      then: { setAside: null }
+    },
+    {
+      rule: "a refusal of the raise after the last continuation",
+      state: { continuations: 3, setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
+      outcome: fault("invalid_request", { status: 400 }),
+      action: { _tag: "Fail", reason: "Continuations", waitMillis: null }
+    },
+    {
+      rule: "a refusal with the fragment in the window",
+      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: true } },
+      outcome: fault("invalid_request", { status: 400 }),
+      action: { _tag: "Retry", delayMillis: 0, origin: "none", why: "raise_refused" },
+      then: { setAside: null }
+    }
+  ])("$rule", ({ policy = strict, state, at, outcome, action, then }) => {
+    const next = step(policy, outcome, state, at)
+    assert.deepStrictEqual(next.action, action)
+    if (then !== undefined) assert.deepInclude(next.state, then)
+  })
+})
+
+describe("classes", () => {
+  it.each<readonly [FaultKind, string | null]>([
+    ["rate_limited", "rateLimit"],
+    ["overloaded", "overload"],
+    ["server_error", "serverError"],
+    ["timeout", "silent"],
+    ["connection", "connection"],
+    ["interrupted", "cut"],
+    ["empty_reply", "empty"],
+    ["auth", null],
+    ["malformed_response", null]
+  ])("%s is counted as %s", (kind, group) => {
+    assert.strictEqual(classOf({ kind }), group)
+    assert.strictEqual(runClassOf(broad, fault(kind)), group)
+  })
+
+  it("in strict follow the status alone", () => {
+    const of = (kind: FaultKind, status: number | null): string | null => runClassOf(strict, fault(kind, { status }))
+    assert.deepStrictEqual(
+      [
+        of("overloaded", 529),
+        of("overloaded", 503),
+        of("overloaded", 200),
+        of("rate_limited", 429),
+        of("overloaded", 429),
+        of("server_error", 500),
+        of("connection", null)
+      ],
+      ["overload", null, null, "rateLimit", "rateLimit", null, null]
+    )
+    const mixed = make({ retry: ["http529", "connection"] })
+    assert.deepStrictEqual(
+      [
+        runClassOf(mixed, fault("connection")),
+        runClassOf(mixed, fault("timeout")),
+        runClassOf(mixed, fault("auth", { status: 401 }))
+      ],
+      ["connection", null, null]
+    )
+    assert.strictEqual(runClassOf(make({ retry: ["http429"] }), fault("server_error", { status: 500 })), null)
+  })
+
+  it("are retried one by one", () => {
+    const only =
+      (retry: RecoveryPolicyInput["retry"]) =>
+      (kind: FaultKind, status: number | null = null) =>
+        isRetryable(
+          make({ ...RecoveryPolicy.broad, routeHealth: null, ...(retry === undefined ? {} : { retry }) }),
+          fault(kind, { status })
+        )
+    assert.deepStrictEqual(
+      [
+        only(["connection"])("connection"),
+        only(["connection"])("timeout"),
+        only(["http429"])("overloaded", 429),
+        only(["http429"])("overloaded", 529),
+        only(["http529"])("overloaded", 529),
+        only([])("auth", 401)
+      ],
+      [true, false, true, false, true, false]
+    )
+  })
+
+  it("end a run with any other", () => {
+    const of = (run: RecoveryState["run"], group: Parameters<typeof countRun>[1]) =>
+      countRun(stateOf(strict, { run }), group)
+    assert.deepStrictEqual(of({ class: "overload", count: 2 }, "overload"), { class: "overload", count: 3 })
+    assert.deepStrictEqual(of({ class: "overload", count: 2 }, "silent"), { class: "silent", count: 1 })
+    assert.deepStrictEqual(of(null, "silent"), { class: "silent", count: 1 })
+    assert.strictEqual(of({ class: "overload", count: 2 }, null), null)
+  })
+
+  it("lead to the next route when the run is long enough", () => {
+    const of = (run: RecoveryState["run"], route = 0) =>
+      nextRoute(make({ fallbackAfter: { silent: 1, overload: 2 } }), stateOf(strict, { route }), run)
+    assert.deepStrictEqual(
+      [
+        of(null),
+        of({ class: "empty", count: 9 }),
+        of({ class: "cut", count: 9 }),
+        of({ class: "silent", count: 1 }),
+        of({ class: "overload", count: 1 }),
+        of({ class: "overload", count: 2 }),
+        of({ class: "silent", count: 1 }, 1),
+        of({ class: "silent", count: 1 }, 2)
+      ],
+      [null, null, null, 1, null, 1, 2, null]
+    )
+  })
+
+  it("leave half of the time after the hint to the answer", () => {
+    assert.deepStrictEqual(
+      [
+        spreadOf(200_000, 0, 1, 100_000),
+        spreadOf(200_000, 3, 0.5, 100_000),
+        spreadOf(10_000, 0, 1, 290_000),
+        spreadOf(10_000, 0, 1, 0),
+        spreadOf(10_000, 0, 1, -5)
+      ],
+      [50_000, 25_000, 10_000, 0, 0]
+    )
+  })
+
+  it("spread with the hint, two seconds to ten minutes wide, five doublings at most", () => {
+    assert.deepStrictEqual(
+      [
+        spreadOf(1_000, 0, 0.5),
+        spreadOf(10_000, 0, 0.5),
+        spreadOf(10_000, 1, 0.5),
+        spreadOf(10_000, 9, 0.5),
+        spreadOf(10_000, 0, 0),
+        spreadOf(14_400_000, 0, 1)
+      ],
+      [1_000, 5_000, 10_000, 160_000, 0, 600_000]
+    )
+  })
+})
+
+describe("after a cut", () => {
+  it.each([
+    ["restart", 1, false, "restart"],
+    ["resume", 1, false, "resume"],
+    ["splice", 1, false, "splice"],
+    ["fail", 1, false, "restart"],
+    ["resume", 0, false, "none"],
+    ["resume", 1, true, "restart"],
+    ["splice", 0, true, "restart"],
+    ["restart", 0, false, "none"]
+  ] as const)("%s with %i characters shown (unfinishable: %s) means %s", (onCut, delivered, unfinishable, mode) => {
+    assert.strictEqual(cutMode(make({ onCut }), { delivered, unfinishable }), mode)
+  })
+})
+
+describe("small questions", () => {
+  it("is a compaction smaller", () => {
+    const of = (before: number, after: number, messagesBefore: number, messagesAfter: number) =>
+      isSmaller({ _tag: "Compacted", before, after, messagesBefore, messagesAfter })
+    assert.deepStrictEqual(
+      [
+        of(1_000, 999, 1, 9),
+        of(1_000, 1_001, 9, 1),
+        of(999, 1_001, 9, 9),
+        of(999, 5, 9, 10),
+        of(1_000, 1_000, 9, 9),
+        of(1_000, 1_000, 9, 10)
+      ],
+      [true, false, true, false, true, false]
+    )
+  })
+
+  it("does an answer refuse the raise", () => {
+    const aside = stateOf(strict, { setAside: { maxOutputTokens: 1, textLength: 1, toolCalls: 0, kept: false } })
+    assert.deepStrictEqual(
+      [400, 402, 413, 422, 401, 429, 500].map((status) => refusesRaise(aside, status)),
+      [true, true, true, true, false, false, false]
+    )
+    assert.isFalse(refusesRaise(aside, null))
+    assert.isFalse(refusesRaise(stateOf(strict), 400))
+  })
+
+  it("is there time to raise", () => {
+    const outcome = {
+      _tag: "Truncated",
+      textLength: 1,
+      toolCalls: 0,
+      outputTokens: 100,
+      durationMillis: 1_000,
+      sentTokens: 100,
+      promptTokens: 1,
+      delivered: 0
+    } as const
+    const of = (
+      more: Partial<typeof outcome | { outputTokens: number | null; durationMillis: number }>,
+      state: Partial<RecoveryState>,
+      policy = broad
+    ) => hasTimeToRaise(policy, stateOf(policy, state), { ...outcome, ...more } as typeof outcome, tick())
+    assert.isTrue(of({}, { deadline: 2_000 }))
+    assert.isFalse(of({}, { deadline: 1_999 }))
+    assert.isTrue(of({ outputTokens: null }, { deadline: 1 }))
+    assert.isTrue(of({ durationMillis: 0.5 }, { deadline: 1 }))
+    assert.isTrue(of({ durationMillis: 1, outputTokens: 1 }, { deadline: 200 }))
+    assert.isTrue(of({}, { deadline: null, hardCap: null }))
+    // A stream's deadline moves with it: only the hard cap counts.
+    assert.isTrue(of({}, { deadline: 1, streaming: true }))
+    assert.isFalse(of({}, { hardCap: 1_999, streaming: true }))
+    assert.isTrue(of({}, { deadline: 1 }, strict))
+    assert.isFalse(of({}, {}, make({ raise: "never" })))
+  })
+})

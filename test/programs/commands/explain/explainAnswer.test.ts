@@ -1,0 +1,226 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { profileNamed } from "../../../../src/domain/provider/Profiles.ts"
+import { generic } from "../../../../src/domain/provider/profiles/generic.ts"
+import {
+  bareCase,
+  caseOf,
+  explainAnswer,
+  pastedCase,
+  type AnswerCase,
+  type Explanation
+} from "../../../../src/programs/commands/explain/explainAnswer.ts"
+import { runs } from "../../../support/runs.ts"
+
+interface Expected {
+  readonly bestKind: string
+  readonly genericKind: string
+  readonly retryAfterSeconds: number | null | "invalid"
+  readonly hintSeconds: number | null
+  readonly hintSource: string | null
+  readonly retryableStrict: boolean
+  readonly retryableBroad: boolean
+  readonly contested?: string
+}
+
+interface Recorded {
+  readonly id: string
+  readonly provider: string
+  readonly expected: Expected
+}
+
+const recorded = JSON.parse(
+  readFileSync(join(import.meta.dirname, "../../../fixtures/corpus/dev.json"), "utf8")
+) as ReadonlyArray<Recorded>
+
+const plain = recorded.filter((one) => one.expected.contested === undefined)
+
+const read = (raw: unknown): AnswerCase => caseOf(raw, 1, 0)!
+
+const ownProfile = (one: Recorded) => profileNamed(one.provider) ?? generic
+
+const facts = (found: Explanation) => ({
+  kind: found.kind,
+  retryAfterSeconds: found.retryAfterSeconds,
+  hintSeconds: found.hintSeconds,
+  hintSource: found.hintSource,
+  strict: found.retryable.strict,
+  broad: found.retryable.broad
+})
+
+/** Keys whose texts are for people. */
+const prose = new Set(["message", "msg", "detail", "description", "status_msg", "remedy_hint", "failed_generation"])
+
+/** The same answer with other words in it; null in `events` texts that are no JSON. */
+const reworded = (value: unknown, words: string, key = ""): unknown => {
+  if (typeof value === "string") return prose.has(key) || key === "error" ? words : value
+  if (Array.isArray(value)) return value.map((entry) => reworded(entry, words, key))
+  if (typeof value !== "object" || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, reworded(entry, words, name)]))
+}
+
+const rewordedEvent = (event: unknown, words: string): unknown =>
+  typeof event === "string" && event.startsWith("{") ? JSON.stringify(reworded(JSON.parse(event), words)) : event
+
+const rewordedCase = (one: Recorded, words: string): unknown => {
+  const raw = one as unknown as Record<string, unknown>
+  const page = typeof raw["body"] === "string" && raw["body"].trim().startsWith("<")
+  return {
+    ...raw,
+    ...(raw["body"] === undefined ? {} : { body: page ? `<html>${words}</html>` : reworded(raw["body"], words) }),
+    ...(Array.isArray(raw["events"]) ? { events: raw["events"].map((event) => rewordedEvent(event, words)) } : {})
+  }
+}
+
+const otherFaults = ["prompt is too long", "429 rate limit reached", "insufficient_quota", "overloaded_error", "529"]
+
+describe("a recorded answer", () => {
+  it.each(plain.map((one) => [one.id, one] as const))("%s is read with its provider's profile", (_, one) => {
+    assert.deepStrictEqual(facts(explainAnswer(ownProfile(one), read(one))), {
+      kind: one.expected.bestKind,
+      retryAfterSeconds: one.expected.retryAfterSeconds,
+      hintSeconds: one.expected.hintSeconds,
+      hintSource: one.expected.hintSource,
+      strict: one.expected.retryableStrict,
+      broad: one.expected.retryableBroad
+    })
+  })
+
+  it.each(plain.map((one) => [one.id, one] as const))("%s is read without a profile", (_, one) => {
+    assert.strictEqual(explainAnswer(generic, read(one)).kind, one.expected.genericKind)
+  })
+
+  it("is read the same whatever its words speak of", () => {
+    for (const words of otherFaults)
+      for (const one of recorded)
+        for (const profile of [ownProfile(one), generic])
+          assert.deepStrictEqual(
+            explainAnswer(profile, read(rewordedCase(one, words))),
+            explainAnswer(profile, read(one)),
+            `${one.id}: ${words}`
+          )
+  })
+
+  it.effect.prop(
+    "is read the same with any other words",
+    { words: Schema.NonEmptyString, index: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1000 })) },
+    ({ words, index }) =>
+      Effect.sync(() => {
+        const one = recorded[index % recorded.length]!
+        assert.deepStrictEqual(
+          explainAnswer(ownProfile(one), read(rewordedCase(one, words))),
+          explainAnswer(ownProfile(one), read(one))
+        )
+      }),
+    { arbitrary: { runs: runs(200) } }
+  )
+})
+
+describe("numbers and texts", () => {
+  const hello = { choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "hi" } }] }
+  it.each([
+    ["minimax", 200, { ...hello, base_resp: { status_code: "0" } }, "ok"],
+    ["minimax", 200, { ...hello, base_resp: { status_code: 0 } }, "ok"],
+    ["minimax", 200, { base_resp: { status_code: "1002" } }, "rate_limited"],
+    ["zhipu", 429, { error: { code: 1113 } }, "quota_exhausted"],
+    ["zhipu", 429, { error: { code: "1113" } }, "quota_exhausted"],
+    ["openai", 200, { error: { code: 429.5 } }, "malformed_response"]
+  ] as const)("of %s mean the same in a %i: %j", (provider, status, body, kind) => {
+    const given = read({ id: "x", provider, status, body })
+    assert.strictEqual(explainAnswer(profileNamed(provider) ?? generic, given).kind, kind)
+  })
+})
+
+describe("a pasted answer", () => {
+  it("is read with its status line and headers", () => {
+    const given = pastedCase(
+      'HTTP/1.1 100 Continue\r\n\r\nHTTP/2 429\r\nRetry-After: 7\r\nRetry-After-Ms: 6500\r\n\r\n{"error":{"code":"x"}}',
+      0
+    )!
+    assert.deepStrictEqual(facts(explainAnswer(generic, given)), {
+      kind: "rate_limited",
+      retryAfterSeconds: 7,
+      hintSeconds: 6.5,
+      hintSource: "retry-after-ms",
+      strict: true,
+      broad: true
+    })
+  })
+
+  it("is a stream when its type says so", () => {
+    const given = pastedCase(
+      'HTTP/2 200\ncontent-type: text/event-stream\n\ndata: {"error":{"code":503}}\n\ndata: [DONE]\n\n',
+      0
+    )!
+    const found = explainAnswer(generic, given)
+    assert.deepStrictEqual([found.kind, found.error], ["server_error", "ModelServerError"])
+  })
+
+  it("is nothing without a status line", () => assert.isNull(pastedCase('{"error":1}', 0)))
+
+  it.each([100, 304, 307, 600, 999])("with status %i is no valid reply and never retried", (status) => {
+    const found = explainAnswer(generic, pastedCase(`HTTP/1.1 ${status} X\nlocation: /login\n\n<html>`, 0)!)
+    assert.deepStrictEqual(
+      [found.kind, found.error, found.retryable],
+      ["malformed_response", "OpenAIResponseError", { strict: false, broad: false }]
+    )
+  })
+
+  it("is never retried when the server says so", () => {
+    const given = pastedCase("HTTP/2 429\nx-should-retry: false\n\n{}", 0)!
+    assert.deepStrictEqual(explainAnswer(generic, given).retryable, { strict: false, broad: false })
+  })
+
+  it("is read out of what curl -v prints, without the request and its key", () => {
+    const given = pastedCase(
+      [
+        "* Trying 192.0.2.1:443...",
+        "  % Total    % Received % Xferd",
+        "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0",
+        "> POST /v1/chat/completions HTTP/2",
+        "> authorization: Bearer sk-pasted-secret",
+        "> ",
+        "} [70 bytes data]",
+        "< HTTP/2 429 \r",
+        "< retry-after: 2\r",
+        "< \r",
+        "{ [40 bytes data]",
+        "{",
+        '  "error": { "code": "insufficient_quota" }',
+        "}* Connection #0 to host example.com left intact"
+      ].join("\n"),
+      0
+    )!
+    assert.deepStrictEqual(
+      [given.status, given.headers, given.body],
+      [429, { "retry-after": "2" }, { error: { code: "insufficient_quota" } }]
+    )
+    assert.notInclude(JSON.stringify(given), "secret")
+  })
+
+  it("may be a body alone: its codes decide, and the reader is told", () => {
+    const found = explainAnswer(generic, bareCase({ error: { code: "insufficient_quota" } }, 1, 0)!)
+    assert.deepStrictEqual([found.kind, found.notes.length], ["quota_exhausted", 1])
+    const flat = { message: "x", type: "too_many_requests_error" }
+    assert.strictEqual(explainAnswer(profileNamed("cerebras")!, bareCase(flat, 1, 0)!).kind, "rate_limited")
+    assert.strictEqual(explainAnswer(generic, bareCase({ error: {} }, 1, 0)!).kind, "malformed_response")
+    assert.isNull(bareCase({ status: 429 }, 1, 0))
+  })
+
+  it("tells which of two waits is kept", () => {
+    const obeyed = (answer: string) => explainAnswer(profileNamed("openai")!, pastedCase(answer, 0)!).obeyed
+    const reset = "x-ratelimit-reset-requests: 6m0s\nx-ratelimit-remaining-requests: 0\n\n{}"
+    assert.strictEqual(obeyed(`HTTP/2 429\nretry-after: 2\n${reset}`), "retry-after")
+    assert.strictEqual(obeyed(`HTTP/2 429\nretry-after: soon\n${reset}`), "x-ratelimit-reset-requests")
+    assert.isNull(obeyed('HTTP/2 429\nretry-after: 2\n\n{"error":{"code":"insufficient_quota"}}'))
+  })
+
+  it("tells when its provider has no profile", () => {
+    const given = read({ provider: "acme", status: 429, body: {} })
+    assert.include(explainAnswer(generic, given).notes[0], '"acme"')
+    assert.deepStrictEqual(explainAnswer(generic, read({ provider: "generic-proxy", status: 429, body: {} })).notes, [])
+  })
+})
