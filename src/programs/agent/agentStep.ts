@@ -1,0 +1,99 @@
+/** One step of a turn: a model round, then its tools, judged by the loop guard. */
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
+import { notRun, toMessage as toResultMessage } from "../../domain/agent/ToolResult.ts"
+import { isAssistant } from "../../domain/chat/Message.ts"
+import { toMessage, type ModelReply, type ToolCall } from "../../domain/chat/ModelReply.ts"
+import type { BudgetExceeded, LoopBroken } from "../../domain/failure/AgentError.ts"
+import type { AgentRun } from "./AgentRun.ts"
+import { askModel, requestOf } from "./askModel.ts"
+import { makeEarlyTools, noEarlyTools, type EarlyTools } from "./earlyTools.ts"
+import { makeTools, type Tools, type ToolsDone } from "./runTools.ts"
+
+const defaultConcurrency = 4
+
+export interface StepDone {
+  /** The reply the turn ends with; null = it goes on. */
+  readonly reply: ModelReply | null
+  readonly guard: LoopGuard.LoopGuardState
+}
+
+/** The results enter the history in call order, right behind the reply that has the calls. */
+const addResults = Effect.fnUntraced(function* (run: AgentRun, calls: ReadonlyArray<ToolCall>, tools: Tools) {
+  const found = tools.results()
+  const results = calls.map((call, index) => ({ call, result: found[index] ?? notRun("no result.") }))
+  const added = results.map(({ call, result }) => toResultMessage(call, result))
+  const history = yield* run.conversation.messages
+  const at = history.findLastIndex(isAssistant) + 1
+  // What the caller said while the tools ran comes behind their results: nothing may part a call from its result.
+  yield* at === history.length
+    ? run.conversation.append(added)
+    : run.conversation.replace([...history.slice(0, at), ...added, ...history.slice(at)])
+  yield* Effect.forEach(results, (one) => run.emit({ _tag: "ResultAdded", ...one }), { discard: true })
+})
+
+/** The reply enters the history and its tools run. From its place there to its last result nothing can come between. */
+const carryOut = (
+  run: AgentRun,
+  guard: LoopGuard.LoopGuardState,
+  reply: ModelReply,
+  number: number,
+  early: EarlyTools["take"]
+): Effect.Effect<ToolsDone, BudgetExceeded> => {
+  const calls = reply.toolCalls
+  const concurrency = run.options.concurrency ?? defaultConcurrency
+  const tools = makeTools(
+    { calls, toolbox: run.toolbox, emit: run.emit, concurrency, budget: run.checkBudget, early },
+    guard
+  )
+  return Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      yield* run.conversation.append([toMessage(reply)])
+      run.work.noteText(reply)
+      yield* run.emit({ _tag: "Replied", step: number, reply })
+      return yield* calls.length === 0
+        ? Effect.succeed({ guard, warnings: [], broken: null })
+        : Effect.onExit(restore(tools.run), () => addResults(run, calls, tools))
+    })
+  )
+}
+
+/** What the loop guard found: warnings are told to the model, a break ends the turn. */
+const heed = Effect.fnUntraced(function* (run: AgentRun, done: ToolsDone): Effect.fn.Return<void, LoopBroken> {
+  if (done.warnings.length > 0) {
+    const content = done.warnings.map(LoopGuard.sentenceOf).join("\n")
+    yield* run.conversation.append([{ role: "user", content }])
+    yield* Effect.forEach(done.warnings, (finding) => run.emit({ _tag: "LoopWarned", finding }), { discard: true })
+  }
+  if (done.broken === null) return
+  yield* run.emit({ _tag: "LoopBroke", finding: done.broken })
+  return yield* run.work.broken(done.broken)
+})
+
+/** `number` counts from 1. What the step has started early and not used ends with `scope`. */
+export const agentStep = Effect.fnUntraced(function* (
+  run: AgentRun,
+  guard: LoopGuard.LoopGuardState,
+  number: number,
+  recalled: string | null,
+  scope: Scope.Scope
+) {
+  const { options, hooks, work } = run
+  yield* run.emit({ _tag: "StepStarted", step: number })
+  const request = yield* requestOf(run, recalled)
+  const startsEarly = options.earlyTools === true && options.stream === true
+  const early = startsEarly ? makeEarlyTools(run.toolbox, guard, scope) : noEarlyTools
+  const reply = yield* askModel(run, request, early.see)
+  const unfit = work.unfit(reply)
+  if (unfit !== null) return yield* unfit
+  work.noteReply(reply, number)
+  const done = yield* carryOut(run, guard, reply, number, early.take)
+  yield* heed(run, done)
+  const goesOn: StepDone = { reply: null, guard: done.guard }
+  if (reply.toolCalls.length > 0) return goesOn
+  const more = hooks.onStop === undefined ? null : yield* hooks.onStop(reply)
+  if (more === null) return { reply, guard: done.guard } satisfies StepDone
+  yield* run.conversation.append([{ role: "user", content: more }])
+  return goesOn
+})
