@@ -18,9 +18,19 @@ const FaultFields = {
   shouldRetry: Schema.NullOr(Schema.Boolean)
 }
 
+/** What the consumer of a stream has seen of the reply when its attempt ended; all of it nothing without a stream. */
+const ShownFields = {
+  /** Characters of text, also of the attempts before this one that this one should have repeated. */
+  delivered: Count,
+  /** A tool call or only reasoning is on screen: nothing that could be continued. */
+  unfinishable: Schema.Boolean,
+  /** The attempt should have repeated the text on screen and said something else. */
+  replayDiffers: Schema.Boolean
+}
+
 export const Outcome = Schema.TaggedUnion({
   /** A whole reply, also one a content filter stopped: a value. */
-  Completed: { outputTokens: Schema.NullOr(Count) },
+  Completed: {},
   /** A refusal: a result to report, not a fault. */
   Refused: {},
   /** The reply ran into its output budget. */
@@ -33,22 +43,18 @@ export const Outcome = Schema.TaggedUnion({
     sentTokens: Count,
     /** Estimated prompt of this attempt: decides whether a larger budget has room. */
     promptTokens: Count,
-    /** Characters of text a stream consumer has already seen of this attempt. */
-    delivered: Count
+    ...ShownFields
   },
-  /** The input does not fit. `suspected`: read from arithmetic, not from a code. */
+  /** The input does not fit: a code says so, or (opt-in) arithmetic suspects it. */
   PromptTooLong: {
     status: Schema.NullOr(Schema.Int),
     code: Schema.NullOr(Schema.String),
-    suspected: Schema.Boolean,
-    delivered: Count
+    ...ShownFields
   },
   /** Everything else that went wrong with an attempt. */
   Faulted: {
     ...FaultFields,
-    delivered: Count,
-    /** Whether a cut attempt left a tool call or only reasoning on screen: nothing that could be continued. */
-    unfinishable: Schema.Boolean
+    ...ShownFields
   },
   /** Route health keeps the request at the door; no attempt was spent. `reason` is route health's own word. */
   Held: {
@@ -77,7 +83,11 @@ export type Outcome = typeof Outcome.Type
 export type Faulted = Extract<Outcome, { readonly _tag: "Faulted" }>
 export type Truncated = Extract<Outcome, { readonly _tag: "Truncated" }>
 export type PromptTooLong = Extract<Outcome, { readonly _tag: "PromptTooLong" }>
+/** What a consumer has seen, as an outcome carries it. */
+export type Seen = Pick<Faulted, keyof typeof ShownFields>
 export type SummaryFaulted = Extract<Outcome, { readonly _tag: "SummaryFaulted" }>
+
+export const nothingSeen: Seen = { delivered: 0, unfinishable: false, replayDiffers: false }
 
 /** Outcomes for which the interpreter steps the backoff schedule, once each. */
 export const stepsBackoff = (outcome: Outcome): outcome is Faulted | SummaryFaulted =>

@@ -38,6 +38,7 @@ const onHeld = (
         _tag: "Fallback",
         delayMillis: 0,
         origin: "held",
+        shown: "none",
         from: routeAt(policy, state.route).model,
         to: routeAt(policy, held.other).model,
         why: held.reason
@@ -47,7 +48,7 @@ const onHeld = (
   const end = endOf(state)
   return end !== null && tick.now + delayMillis >= end
     ? fail(state, "Deadline", delayMillis)
-    : to(state, { _tag: "Retry", delayMillis, origin: "held", why: held.reason })
+    : to(state, { _tag: "Retry", delayMillis, origin: "held", shown: "none", why: held.reason })
 }
 
 export const transition = (policy: RecoveryPolicy, before: RecoveryState, outcome: Outcome, tick: Tick): Transition => {
@@ -73,11 +74,11 @@ const beforeDeadline = (policy: RecoveryPolicy, state: RecoveryState, outcome: R
       return onTruncated(policy, state, outcome, tick)
     case "PromptTooLong":
       return refusesRaise(state, outcome.status)
-        ? onRaiseRefused(policy, state)
+        ? onRaiseRefused(policy, state, outcome)
         : onPromptTooLong(policy, state, outcome)
     case "Faulted":
       return refusesRaise(state, outcome.status) && !isRetryable(policy, outcome)
-        ? onRaiseRefused(policy, state)
+        ? onRaiseRefused(policy, state, outcome)
         : onFault(policy, state, outcome, tick)
     case "Held":
       return onHeld(policy, state, outcome, tick)

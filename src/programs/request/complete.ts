@@ -1,6 +1,7 @@
 /** One logical request without a stream: the driver that sets a partial reply aside and continues from it. */
 import * as Effect from "effect/Effect"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import { nothingSeen } from "../../domain/recovery/Outcome.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import { makeConversation, type ConversationOptions } from "./conversation.ts"
@@ -11,8 +12,6 @@ export interface CompleteOptions extends ConversationOptions {
   /** The client of a route's name; null = the default one. */
   readonly clientOf: (name: string | null) => (typeof ModelClient)["Service"]
 }
-
-const nothing = { delivered: 0, unfinishable: false }
 
 export const complete = (options: CompleteOptions): Effect.Effect<ModelReply, RequestFailure> => {
   const conversation = makeConversation(options)
@@ -31,7 +30,7 @@ export const complete = (options: CompleteOptions): Effect.Effect<ModelReply, Re
         return reply
       })
     },
-    classify: (result, plan, durationMillis) => conversation.classify(result, plan, durationMillis, nothing),
+    classify: (result, plan, durationMillis) => conversation.classify(result, plan, durationMillis, nothingSeen),
     prepare: (action) =>
       Effect.sync(() => {
         switch (action._tag) {

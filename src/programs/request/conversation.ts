@@ -12,7 +12,7 @@ import { withoutForeign, withoutThinking } from "../../domain/chat/Message.ts"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { ModelRequest, Role, WireRequest } from "../../domain/chat/ModelRequest.ts"
-import type { Outcome } from "../../domain/recovery/Outcome.ts"
+import type { Outcome, Seen } from "../../domain/recovery/Outcome.ts"
 import type { RecoveryPolicy, Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import * as RequestWindow from "../../domain/chat/RequestWindow.ts"
 import type { TokenEstimate } from "../../services/Overrides.ts"
@@ -47,7 +47,7 @@ export interface Conversation {
     result: Result.Result<ModelReply, ModelError>,
     plan: AttemptPlan,
     durationMillis: number,
-    shown: { readonly delivered: number; readonly unfinishable: boolean }
+    seen: Seen
   ) => Outcome
   /** A fragment as the model wrote it: what it repeats of the fragments before it is dropped under `seamRepair`. */
   readonly keep: (fragment: string) => void
@@ -95,44 +95,18 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     return measured.tokens
   }
 
-  const classifyError = (
-    error: ModelError,
-    plan: AttemptPlan,
-    shown: { readonly delivered: number; readonly unfinishable: boolean }
-  ): Outcome => {
-    if (error.kind === "prompt_too_long")
-      return {
-        _tag: "PromptTooLong",
-        status: error.status,
-        code: error.code,
-        suspected: false,
-        delivered: shown.delivered
-      }
-    const isSuspect =
+  const classifyError = (error: ModelError, plan: AttemptPlan, seen: Seen): Outcome => {
+    const { kind, status, code } = error
+    const isSuspected =
       policy.suspectOverflow &&
-      error.status !== null &&
-      suspectStatuses.includes(error.status) &&
-      isBare(error.code, error.status) &&
+      status !== null &&
+      suspectStatuses.includes(status) &&
+      isBare(code, status) &&
       plan.route.contextWindow !== null &&
       plan.promptTokens >= plan.route.contextWindow
-    if (isSuspect)
-      return {
-        _tag: "PromptTooLong",
-        status: error.status,
-        code: error.code,
-        suspected: true,
-        delivered: shown.delivered
-      }
-    return {
-      _tag: "Faulted",
-      kind: error.kind,
-      status: error.status,
-      code: error.code,
-      hints: error.hints,
-      shouldRetry: error.shouldRetry,
-      delivered: shown.delivered,
-      unfinishable: shown.unfinishable
-    }
+    return kind === "prompt_too_long" || isSuspected
+      ? { _tag: "PromptTooLong", status, code, ...seen }
+      : { _tag: "Faulted", kind, status, code, hints: error.hints, shouldRetry: error.shouldRetry, ...seen }
   }
 
   return {
@@ -146,12 +120,12 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       maxOutputTokens: plan.maxOutputTokens,
       role
     }),
-    classify: (result, plan, durationMillis, shown) => {
-      if (Result.isFailure(result)) return classifyError(result.failure, plan, shown)
+    classify: (result, plan, durationMillis, seen) => {
+      if (Result.isFailure(result)) return classifyError(result.failure, plan, seen)
       const reply = result.success
       if (reply.refusal !== null) return { _tag: "Refused" }
       if (reply.finishReason === "window_full")
-        return { _tag: "PromptTooLong", status: 200, code: "window_full", suspected: false, delivered: shown.delivered }
+        return { _tag: "PromptTooLong", status: 200, code: "window_full", ...seen }
       return options.passTruncated !== true && isTruncated(reply, plan)
         ? {
             _tag: "Truncated",
@@ -161,9 +135,9 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
             durationMillis,
             sentTokens: plan.maxOutputTokens,
             promptTokens: plan.promptTokens,
-            delivered: shown.delivered
+            ...seen
           }
-        : { _tag: "Completed", outputTokens: reply.usage.completionTokens }
+        : { _tag: "Completed" }
     },
     keep: (fragment) => {
       window = RequestWindow.keep(window, mended(fragment))

@@ -29,7 +29,7 @@ import {
   type RouteName
 } from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf, initial } from "../../domain/recovery/RecoveryState.ts"
-import { cutMode, skippedHint, type CutMode } from "../../domain/recovery/roads/Transient.ts"
+import { skippedHint } from "../../domain/recovery/roads/Transient.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import { local } from "../../domain/chat/TokenEstimate.ts"
 import { attemptsIn, type TrailEntry } from "../../domain/failure/Trail.ts"
@@ -86,8 +86,8 @@ export interface AttemptDriver {
     plan: AttemptPlan,
     durationMillis: number
   ) => Outcome
-  /** Changes the window for the next request: sets the partial aside, keeps it, or drops it. True = something was dropped. */
-  readonly prepare: (action: RecoveryAction, cut: CutMode) => Effect.Effect<boolean>
+  /** Makes window and view ready for the next request, as the action says. True = a partial was dropped or set aside. */
+  readonly prepare: (action: RecoveryAction) => Effect.Effect<boolean>
   readonly compact: (
     plan: AttemptPlan
   ) => Effect.Effect<Extract<Outcome, { readonly _tag: "Compacted" | "NothingToCompact" }>, ModelError | BudgetExceeded>
@@ -501,13 +501,12 @@ export const recover = Effect.fnUntraced(function* (
   /** Does what the machine decided, unless it is the end; what came of it. */
   const follow = (action: Onward, outcome: Outcome, tick: Tick): Effect.Effect<Seen> =>
     Effect.gen(function* () {
+      const dropped = yield* driver.prepare(action)
+      if (dropped && emit !== null) yield* emit({ _tag: "AttemptReset", requestId, attempt: state.attempts })
       if (action._tag === "Retry" && options.health !== null) {
         const away = yield* options.health.leave(state, tick)
         if (away !== null) return { outcome: away, reply: null }
       }
-      const cut = outcome._tag === "Faulted" ? cutMode(policy, outcome) : "none"
-      const dropped = yield* driver.prepare(action, cut)
-      if (dropped && emit !== null) yield* emit({ _tag: "AttemptReset", requestId, attempt: state.attempts })
       if (action._tag === "Fallback" && emit !== null)
         yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
       // Only a switch moves the turn: another request of it may have switched while this one waited.

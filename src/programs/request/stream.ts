@@ -9,6 +9,7 @@ import * as Stream from "effect/Stream"
 import type * as Cause from "effect/Cause"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
 import type { ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { Shown } from "../../domain/recovery/RecoveryAction.ts"
 import type { RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
 import type { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
@@ -63,14 +64,12 @@ const noticeOf = (policy: RecoveryPolicy, event: RecoveryEvent): ReplyPart | nul
 type Out = Queue.Queue<ReplyPart, RequestFailure | Cause.Done>
 
 /** What the consumer has seen of the reply that is being built. */
-interface Shown {
+interface View {
   /** Text that is not in the window as a fragment yet. */
   text: string
   reasoning: boolean
   toolCalls: boolean
 }
-
-const isAnything = (shown: Shown): boolean => shown.text !== "" || shown.reasoning || shown.toolCalls
 
 export const stream = <R>(
   setUp: (listen: (event: RecoveryEvent) => Effect.Effect<void>) => Effect.Effect<CompleteOptions, RequestFailure, R>
@@ -97,7 +96,7 @@ const run = Effect.fnUntraced(function* <R>(
   })
   policy = options.policy
   const conversation = makeConversation(options)
-  const shown: Shown = { text: "", reasoning: false, toolCalls: false }
+  const shown: View = { text: "", reasoning: false, toolCalls: false }
   let last: ModelReply | null = null
   let aside: ModelReply | null = null
   /** Text a replay has to begin with before anything new is shown; null = no replay. */
@@ -107,6 +106,7 @@ const run = Effect.fnUntraced(function* <R>(
   let held: string | null = null
 
   const forget = (): void => {
+    replay = null
     shown.text = ""
     shown.reasoning = false
     shown.toolCalls = false
@@ -147,6 +147,8 @@ const run = Effect.fnUntraced(function* <R>(
   const attempt: AttemptDriver["attempt"] = (plan, meter, progress, accepted) => {
     const client = options.clientOf(plan.route.client)
     last = null
+    held = null
+    replayDiffers = false
     shown.toolCalls = false
     if (options.policy.seamRepair > 0 && conversation.window().fragments.length > 0) held = ""
     const show = (parts: ReadonlyArray<ModelPart>): Effect.Effect<void, ModelError> => {
@@ -237,6 +239,23 @@ const run = Effect.fnUntraced(function* <R>(
     return Effect.asVoid(Queue.offerAll(out, kept === "" ? parts.slice(0, 1) : parts))
   })
 
+  /** Does what the machine decided about the text on screen. True = it was dropped. */
+  const go = (decided: Shown): Effect.Effect<boolean> => {
+    switch (decided) {
+      case "none":
+        return Effect.succeed(false)
+      case "restart":
+        return Effect.as(reset, true)
+      case "resume":
+        conversation.keepShown(shown.text)
+        forget()
+        return Effect.succeed(false)
+      case "splice":
+        replay = { expected: shown.text, matched: 0 }
+        return Effect.succeed(false)
+    }
+  }
+
   const driver: AttemptDriver = {
     streaming: true,
     promptTokens: conversation.promptTokens,
@@ -245,14 +264,11 @@ const run = Effect.fnUntraced(function* <R>(
     classify: (result, plan, durationMillis) =>
       conversation.classify(result, plan, durationMillis, {
         delivered: shown.text.length,
-        unfinishable: shown.toolCalls || (shown.text === "" && shown.reasoning)
+        unfinishable: shown.toolCalls || (shown.text === "" && shown.reasoning),
+        replayDiffers
       }),
-    prepare: (action, cut) =>
+    prepare: (action) =>
       Effect.suspend(() => {
-        held = null
-        const isReplayed = cut === "splice" && !replayDiffers
-        replay = null
-        replayDiffers = false
         if (action._tag === "Continue") {
           conversation.keep((last ?? aside)?.text ?? "")
           aside = null
@@ -260,16 +276,10 @@ const run = Effect.fnUntraced(function* <R>(
           return Effect.succeed(false)
         }
         if (action._tag === "Escalate") aside = last
-        else if (isReplayed) {
-          replay = { expected: shown.text, matched: 0 }
-          return Effect.succeed(false)
-        } else if (cut === "resume" || cut === "splice") {
-          conversation.keepShown(shown.text)
-          forget()
-          return Effect.succeed(false)
-        }
-        if (!isAnything(shown)) return Effect.succeed(action._tag === "Escalate")
-        return Effect.as(reset, true)
+        return Effect.map(
+          go("shown" in action ? action.shown : "none"),
+          (dropped) => dropped || action._tag === "Escalate"
+        )
       }),
     compact: conversation.compact,
     merge: conversation.merge,

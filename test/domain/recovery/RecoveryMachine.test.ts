@@ -4,7 +4,7 @@ import * as Schema from "effect/Schema"
 import { clampBudget } from "../../../src/domain/recovery/AttemptPlan.ts"
 import type { FaultKind } from "../../../src/domain/failure/FaultKind.ts"
 import { isLegal } from "../../../src/domain/failure/FaultKind.ts"
-import { Outcome, stepsBackoff } from "../../../src/domain/recovery/Outcome.ts"
+import { nothingSeen, Outcome, stepsBackoff } from "../../../src/domain/recovery/Outcome.ts"
 import { delayOf, type RecoveryAction } from "../../../src/domain/recovery/RecoveryAction.ts"
 import { transition } from "../../../src/domain/recovery/RecoveryMachine.ts"
 import { RecoveryPolicy, routeAt, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
@@ -29,21 +29,19 @@ const faulted = (kind: FaultKind, more: Partial<Extract<Outcome, { _tag: "Faulte
   code: null,
   hints: [],
   shouldRetry: null,
-  delivered: 0,
-  unfinishable: false,
+  ...nothingSeen,
   ...more
 })
 const rateLimited = faulted("rate_limited", { status: 429 })
 const overloaded = faulted("overloaded", { status: 529 })
 const unavailable = faulted("overloaded", { status: 503 })
 const serverError = faulted("server_error", { status: 500 })
-const completed: Outcome = { _tag: "Completed", outputTokens: 10 }
+const completed: Outcome = { _tag: "Completed" }
 const tooLong: Outcome = {
   _tag: "PromptTooLong",
   status: 400,
   code: "context_length_exceeded",
-  suspected: false,
-  delivered: 0
+  ...nothingSeen
 }
 const truncated = (more: Partial<Extract<Outcome, { _tag: "Truncated" }>> = {}): Outcome => ({
   _tag: "Truncated",
@@ -53,7 +51,7 @@ const truncated = (more: Partial<Extract<Outcome, { _tag: "Truncated" }>> = {}):
   durationMillis: 10_000,
   sentTokens: 8_000,
   promptTokens: 100,
-  delivered: 0,
+  ...nothingSeen,
   ...more
 })
 const compacted: Outcome = { _tag: "Compacted", before: 2_000, after: 500, messagesBefore: 9, messagesAfter: 5 }
@@ -597,7 +595,7 @@ const outcomeOf = (raw: typeof Any.Type): Outcome => {
     case 3:
       return raw.flag ? completed : rateLimited
     default:
-      return { _tag: "Faulted", ...fault, delivered: 0, unfinishable: false }
+      return { _tag: "Faulted", ...fault, ...nothingSeen }
   }
 }
 

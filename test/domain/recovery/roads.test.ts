@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { FaultKind } from "../../../src/domain/failure/FaultKind.ts"
-import type { Faulted, Outcome } from "../../../src/domain/recovery/Outcome.ts"
+import { nothingSeen, type Faulted, type Outcome, type Seen } from "../../../src/domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../../src/domain/recovery/RecoveryAction.ts"
 import { transition } from "../../../src/domain/recovery/RecoveryMachine.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
@@ -9,7 +9,6 @@ import { isSmaller } from "../../../src/domain/recovery/roads/Overflow.ts"
 import {
   classOf,
   countRun,
-  cutMode,
   isRetryable,
   nextRoute,
   runClassOf,
@@ -35,8 +34,7 @@ const fault = (kind: FaultKind, more: Partial<Faulted> = {}): Faulted => ({
   code: null,
   hints: [],
   shouldRetry: null,
-  delivered: 0,
-  unfinishable: false,
+  ...nothingSeen,
   ...more
 })
 const tick = (more: Partial<Tick> = {}): Tick => ({
@@ -74,19 +72,19 @@ describe("actions are exact", () => {
     {
       rule: "a backoff",
       outcome: fault("rate_limited", { status: 429 }),
-      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "rate_limited" },
+      action: { _tag: "Retry", shown: "none", delayMillis: 700, origin: "backoff", why: "rate_limited" },
       then: { attempts: 1, transients: 1, run: { class: "rateLimit", count: 1 }, rateLimits: 0 }
     },
     {
       rule: "a hint",
       outcome: fault("rate_limited", { status: 429, hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", delayMillis: 9_000, origin: "hint", why: "rate_limited" },
+      action: { _tag: "Retry", shown: "none", delayMillis: 9_000, origin: "hint", why: "rate_limited" },
       then: { rateLimits: 1 }
     },
     {
       rule: "a hint on an overload does not raise the spread",
       outcome: fault("overloaded", { status: 529, hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", delayMillis: 9_000, origin: "hint", why: "overloaded" },
+      action: { _tag: "Retry", shown: "none", delayMillis: 9_000, origin: "hint", why: "overloaded" },
       then: { rateLimits: 0, run: { class: "overload", count: 1 } }
     },
     {
@@ -94,14 +92,14 @@ describe("actions are exact", () => {
       policy: broad,
       state: { deadline: 10_000 },
       outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
     },
     {
       rule: "a spread without a deadline",
       policy: broad,
       state: { deadline: null, hardCap: null },
       outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", delayMillis: 13_500, origin: "hint", why: "rate_limited" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 13_500, origin: "hint", why: "rate_limited" }
     },
     {
       rule: "a spread in later time",
@@ -109,27 +107,43 @@ describe("actions are exact", () => {
       state: { deadline: 20_000 },
       at: { now: 10_000 },
       outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 9_250, origin: "hint", why: "rate_limited" }
     },
     {
       rule: "a fallback",
       state: { run: { class: "overload", count: 2 } },
       outcome: fault("overloaded", { status: 529 }),
-      action: { _tag: "Fallback", delayMillis: 700, origin: "backoff", from: "a", to: "b", why: "overloaded" },
+      action: {
+        _tag: "Fallback",
+        shown: "none",
+        delayMillis: 700,
+        origin: "backoff",
+        from: "a",
+        to: "b",
+        why: "overloaded"
+      },
       then: { route: 1, run: null, switched: true }
     },
     {
       rule: "the next link of the chain",
       state: { route: 1, run: { class: "overload", count: 2 } },
       outcome: fault("overloaded", { status: 529 }),
-      action: { _tag: "Fallback", delayMillis: 700, origin: "backoff", from: "b", to: "c", why: "overloaded" },
+      action: {
+        _tag: "Fallback",
+        shown: "none",
+        delayMillis: 700,
+        origin: "backoff",
+        from: "b",
+        to: "c",
+        why: "overloaded"
+      },
       then: { route: 2 }
     },
     {
       rule: "no fallback behind the last route",
       state: { route: 2, run: { class: "overload", count: 2 } },
       outcome: fault("overloaded", { status: 529 }),
-      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "overloaded" },
+      action: { _tag: "Retry", shown: "none", delayMillis: 700, origin: "backoff", why: "overloaded" },
       then: { route: 2, run: { class: "overload", count: 3 } }
     },
     {
@@ -137,14 +151,30 @@ describe("actions are exact", () => {
       policy: make({ ...RecoveryPolicy.broad }),
       state: { run: { class: "overload", count: 2 } },
       outcome: fault("overloaded"),
-      action: { _tag: "Fallback", delayMillis: 150, origin: "backoff", from: "a", to: "b", why: "overloaded" }
+      action: {
+        _tag: "Fallback",
+        shown: "none",
+        delayMillis: 150,
+        origin: "backoff",
+        from: "a",
+        to: "b",
+        why: "overloaded"
+      }
     },
     {
       rule: "a later switch under route health",
       policy: make({ ...RecoveryPolicy.broad }),
       state: { switched: true, run: { class: "overload", count: 2 } },
       outcome: fault("overloaded"),
-      action: { _tag: "Fallback", delayMillis: 700, origin: "backoff", from: "a", to: "b", why: "overloaded" }
+      action: {
+        _tag: "Fallback",
+        shown: "none",
+        delayMillis: 700,
+        origin: "backoff",
+        from: "a",
+        to: "b",
+        why: "overloaded"
+      }
     },
     {
       rule: "a schedule that has ended",
@@ -156,7 +186,7 @@ describe("actions are exact", () => {
       rule: "a hint after the schedule has ended",
       at: { backoffMillis: null },
       outcome: fault("rate_limited", { status: 429, hints: [{ _tag: "Delay", source: "x", millis: 5 }] }),
-      action: { _tag: "Retry", delayMillis: 5, origin: "hint", why: "rate_limited" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 5, origin: "hint", why: "rate_limited" }
     },
     {
       rule: "a wait that does not fit",
@@ -186,32 +216,32 @@ describe("actions are exact", () => {
       rule: "nothing shown under fail",
       policy: make({ ...RecoveryPolicy.broad, routeHealth: null, onCut: "fail" }),
       outcome: fault("interrupted"),
-      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "interrupted" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 700, origin: "backoff", why: "interrupted" }
     },
     {
       rule: "shown text under restart",
       policy: broad,
       outcome: fault("interrupted", { delivered: 1 }),
-      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "interrupted" }
+      action: { _tag: "Retry", shown: "restart", delayMillis: 700, origin: "backoff", why: "interrupted" }
     },
     {
       rule: "a background rate limit is not shed",
       policy: make({ ...RecoveryPolicy.background, routeHealth: null, routes: [{ model: "a" }] }),
       outcome: fault("rate_limited", { status: 429 }),
-      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "rate_limited" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 700, origin: "backoff", why: "rate_limited" }
     },
     {
       rule: "a held route",
       outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: null },
       at: { now: 100 },
-      action: { _tag: "Retry", delayMillis: 300, origin: "held", why: "breaker" },
+      action: { _tag: "Retry", shown: "none", delayMillis: 300, origin: "held", why: "breaker" },
       then: { attempts: 0, transients: 0 }
     },
     {
       rule: "a held route that is open by now",
       outcome: { _tag: "Held", untilMillis: 50, reason: "breaker", other: null },
       at: { now: 100 },
-      action: { _tag: "Retry", delayMillis: 0, origin: "held", why: "breaker" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 0, origin: "held", why: "breaker" }
     },
     {
       rule: "a held route beyond the deadline",
@@ -225,18 +255,18 @@ describe("actions are exact", () => {
       state: { deadline: 401 },
       outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: null },
       at: { now: 100 },
-      action: { _tag: "Retry", delayMillis: 300, origin: "held", why: "breaker" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 300, origin: "held", why: "breaker" }
     },
     {
       rule: "a held route without any deadline",
       state: { deadline: null },
       outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: null },
-      action: { _tag: "Retry", delayMillis: 400, origin: "held", why: "breaker" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 400, origin: "held", why: "breaker" }
     },
     {
       rule: "a held route with another one open",
       outcome: { _tag: "Held", untilMillis: 400, reason: "breaker", other: 2 },
-      action: { _tag: "Fallback", delayMillis: 0, origin: "held", from: "a", to: "c", why: "breaker" },
+      action: { _tag: "Fallback", shown: "none", delayMillis: 0, origin: "held", from: "a", to: "c", why: "breaker" },
       then: { route: 2, run: null }
     },
     {
@@ -258,34 +288,42 @@ describe("actions are exact", () => {
     },
     {
       rule: "compaction",
-      outcome: { _tag: "PromptTooLong", status: 400, code: "x", suspected: false, delivered: 0 },
-      action: { _tag: "Compact", delayMillis: 0, origin: "none" },
+      outcome: { _tag: "PromptTooLong", status: 400, code: "x", ...nothingSeen },
+      action: { _tag: "Compact", shown: "none", delayMillis: 0, origin: "none" },
       then: { compacted: true, overflows: 1, attempts: 1 }
     },
     {
       rule: "after compaction",
       state: { compacted: true },
       outcome: { _tag: "Compacted", before: 9, after: 3, messagesBefore: 5, messagesAfter: 5 },
-      action: { _tag: "Retry", delayMillis: 0, origin: "none", why: "compacted" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 0, origin: "none", why: "compacted" }
     },
     {
       rule: "a wider route",
       policy: make({ fallbackAfter: { overflow: 1 } }),
-      outcome: { _tag: "PromptTooLong", status: 400, code: "x", suspected: false, delivered: 0 },
-      action: { _tag: "Fallback", delayMillis: 0, origin: "none", from: "a", to: "c", why: "prompt_too_long" },
+      outcome: { _tag: "PromptTooLong", status: 400, code: "x", ...nothingSeen },
+      action: {
+        _tag: "Fallback",
+        shown: "none",
+        delayMillis: 0,
+        origin: "none",
+        from: "a",
+        to: "c",
+        why: "prompt_too_long"
+      },
       then: { route: 2 }
     },
     {
       rule: "the second overflow of two",
       policy: make({ fallbackAfter: { overflow: 2 } }),
-      outcome: { _tag: "PromptTooLong", status: 400, code: "x", suspected: false, delivered: 0 },
-      action: { _tag: "Compact", delayMillis: 0, origin: "none" }
+      outcome: { _tag: "PromptTooLong", status: 400, code: "x", ...nothingSeen },
+      action: { _tag: "Compact", shown: "none", delayMillis: 0, origin: "none" }
     },
     {
       rule: "a summary that waits",
       state: { compacted: true },
       outcome: { _tag: "SummaryFaulted", kind: "rate_limited", status: 429, code: null, hints: [], shouldRetry: null },
-      action: { _tag: "Compact", delayMillis: 700, origin: "backoff" },
+      action: { _tag: "Compact", shown: "none", delayMillis: 700, origin: "backoff" },
       then: { attempts: 0, transients: 1 }
     },
     {
@@ -299,7 +337,7 @@ describe("actions are exact", () => {
       policy: make({ ...RecoveryPolicy.broad, routeHealth: null }),
       state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
       outcome: fault("invalid_request", { status: 400, shouldRetry: true }),
-      action: { _tag: "Retry", delayMillis: 700, origin: "backoff", why: "invalid_request" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 700, origin: "backoff", why: "invalid_request" }
     },
     {
       rule: "a refusal of the raise",
@@ -315,8 +353,8 @@ describe("actions are exact", () => {
     {
       rule: "an overflow after the raise that is no refusal of it",
       state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
-      outcome: { _tag: "PromptTooLong", status: 403, code: "x", suspected: false, delivered: 0 },
-      action: { _tag: "Compact", delayMillis: 0, origin: "none" },
+      outcome: { _tag: "PromptTooLong", status: 403, code: "x", ...nothingSeen },
+      action: { _tag: "Compact", shown: "none", delayMillis: 0, origin: "none" },
       then: { setAside: null }
     },
     {
@@ -329,7 +367,7 @@ describe("actions are exact", () => {
       rule: "a refusal with the fragment in the window",
       state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: true } },
       outcome: fault("invalid_request", { status: 400 }),
-      action: { _tag: "Retry", delayMillis: 0, origin: "none", why: "raise_refused" },
+      action: { _tag: "Retry", shown: "none", delayMillis: 0, origin: "none", why: "raise_refused" },
       then: { setAside: null }
     }
   ])("$rule", ({ policy = strict, state, at, outcome, action, then }) => {
@@ -457,18 +495,86 @@ describe("classes", () => {
   })
 })
 
-describe("after a cut", () => {
-  it.each([
-    ["restart", 1, false, "restart"],
-    ["resume", 1, false, "resume"],
-    ["splice", 1, false, "splice"],
-    ["fail", 1, false, "restart"],
-    ["resume", 0, false, "none"],
-    ["resume", 1, true, "restart"],
-    ["splice", 0, true, "restart"],
-    ["restart", 0, false, "none"]
-  ] as const)("%s with %i characters shown (unfinishable: %s) means %s", (onCut, delivered, unfinishable, mode) => {
-    assert.strictEqual(cutMode(make({ onCut }), { delivered, unfinishable }), mode)
+describe("what was shown", () => {
+  const text: Seen = { delivered: 9, unfinishable: false, replayDiffers: false }
+  const bare: Seen = { delivered: 0, unfinishable: true, replayDiffers: false }
+  const halfCall: Seen = { delivered: 9, unfinishable: true, replayDiffers: false }
+  const differs: Seen = { delivered: 9, unfinishable: false, replayDiffers: true }
+  const onCut = (mode: RecoveryPolicy["onCut"]): RecoveryPolicy =>
+    make({ ...RecoveryPolicy.broad, routeHealth: null, onCut: mode, fallbackAfter: { overload: 1, overflow: 1 } })
+  const shownOf = (action: RecoveryAction): string =>
+    "shown" in action ? `${action._tag} ${action.shown}` : action._tag
+
+  it.each<{ readonly rule: string; readonly on?: RecoveryPolicy["onCut"]; readonly seen: Seen; readonly then: string }>(
+    [
+      { rule: "nothing", seen: nothingSeen, then: "none" },
+      { rule: "nothing, to be resumed", on: "resume", seen: nothingSeen, then: "none" },
+      { rule: "text", seen: text, then: "restart" },
+      { rule: "text, to be resumed", on: "resume", seen: text, then: "resume" },
+      { rule: "text, to be spliced", on: "splice", seen: text, then: "splice" },
+      { rule: "a replay that differs", on: "splice", seen: differs, then: "resume" },
+      { rule: "only reasoning", seen: bare, then: "restart" },
+      { rule: "only reasoning, to be resumed", on: "resume", seen: bare, then: "restart" },
+      { rule: "a cut tool call, to be spliced", on: "splice", seen: halfCall, then: "restart" }
+    ]
+  )("after a fault: $rule -> $then, on the same route and on another", ({ on = "restart", seen, then }) => {
+    const action = (kind: FaultKind) => shownOf(step(onCut(on), fault(kind, seen)).action)
+    assert.deepStrictEqual((["interrupted", "timeout", "rate_limited", "overloaded"] as const).map(action), [
+      `Retry ${then}`,
+      `Retry ${then}`,
+      `Retry ${then}`,
+      `Fallback ${then}`
+    ])
+  })
+
+  it.each(["restart", "resume", "splice"] as const)("is dropped before a compaction, whatever %s says", (mode) => {
+    const overflow = (seen: Seen): Outcome => ({ _tag: "PromptTooLong", status: 200, code: "x", ...seen })
+    const of = (seen: Seen, state: Partial<RecoveryState>) => shownOf(step(onCut(mode), overflow(seen), state).action)
+    assert.deepStrictEqual(
+      [
+        of(text, { route: 2 }),
+        of(bare, { route: 2 }),
+        of(nothingSeen, { route: 2 }),
+        of(text, {}),
+        of(nothingSeen, {})
+      ],
+      ["Compact restart", "Compact restart", "Compact none", "Fallback restart", "Fallback none"]
+    )
+  })
+
+  it("is dropped for a raise when it cannot be continued", () => {
+    const cut = (more: Partial<Extract<Outcome, { _tag: "Truncated" }>>): Outcome => ({
+      _tag: "Truncated",
+      textLength: 0,
+      toolCalls: 0,
+      outputTokens: 8_000,
+      durationMillis: 1,
+      sentTokens: 8_000,
+      promptTokens: 1,
+      ...nothingSeen,
+      ...more
+    })
+    const roomy = make({ routes: [{ model: "a" }] })
+    const of = (more: Parameters<typeof cut>[0]) => shownOf(step(roomy, cut(more)).action)
+    assert.deepStrictEqual(
+      [of({}), of(bare), of({ toolCalls: 1, ...halfCall }), of({ textLength: 9, ...text })],
+      ["Escalate none", "Escalate restart", "Escalate restart", "Continue"]
+    )
+  })
+
+  it.each<Outcome>([
+    { _tag: "Held", untilMillis: 5, reason: "breaker", other: null },
+    { _tag: "Held", untilMillis: 5, reason: "breaker", other: 1 },
+    { _tag: "Compacted", before: 2_000, after: 1, messagesBefore: 2, messagesAfter: 1 },
+    { _tag: "SummaryFaulted", kind: "server_error", status: 500, code: null, hints: [], shouldRetry: null }
+  ])("stays as it was decided when no attempt lies between: $_tag", (outcome) => {
+    const { action } = step(onCut("splice"), outcome)
+    assert.isTrue("shown" in action && action.shown === "none")
+  })
+
+  it("goes with a fault when the policy fails on a cut", () => {
+    const of = (seen: Seen) => shownOf(step(onCut("fail"), fault("interrupted", seen)).action)
+    assert.deepStrictEqual([of(nothingSeen), of(text), of(bare)], ["Retry none", "Fail", "Fail"])
   })
 })
 
@@ -508,7 +614,7 @@ describe("small questions", () => {
       durationMillis: 1_000,
       sentTokens: 100,
       promptTokens: 1,
-      delivered: 0
+      ...nothingSeen
     } as const
     const of = (
       more: Partial<typeof outcome | { outputTokens: number | null; durationMillis: number }>,

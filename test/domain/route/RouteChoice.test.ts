@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { FaultKind } from "../../../src/domain/failure/FaultKind.ts"
-import type { Faulted, Outcome } from "../../../src/domain/recovery/Outcome.ts"
+import { nothingSeen, type Faulted, type Outcome } from "../../../src/domain/recovery/Outcome.ts"
 import { presets, RecoveryPolicy } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import * as RecoveryState from "../../../src/domain/recovery/RecoveryState.ts"
 import {
@@ -240,8 +240,7 @@ const fault = (kind: FaultKind, changes: Partial<Faulted> = {}): Faulted => ({
   code: null,
   hints: [],
   shouldRetry: null,
-  delivered: 0,
-  unfinishable: false,
+  ...nothingSeen,
   ...changes
 })
 const held = (reason: string, other: number | null = null): Outcome => ({
@@ -250,7 +249,7 @@ const held = (reason: string, other: number | null = null): Outcome => ({
   reason,
   other
 })
-const completed: Outcome = { _tag: "Completed", outputTokens: null }
+const completed: Outcome = { _tag: "Completed" }
 const truncated: Outcome = {
   _tag: "Truncated",
   textLength: 1,
@@ -259,9 +258,9 @@ const truncated: Outcome = {
   durationMillis: 1,
   sentTokens: 1,
   promptTokens: 1,
-  delivered: 0
+  ...nothingSeen
 }
-const tooLong: Outcome = { _tag: "PromptTooLong", status: 400, code: null, suspected: false, delivered: 0 }
+const tooLong: Outcome = { _tag: "PromptTooLong", status: 400, code: null, ...nothingSeen }
 const compacted: Outcome = { _tag: "Compacted", before: 2, after: 1, messagesBefore: 2, messagesAfter: 1 }
 
 describe("a visit", () => {

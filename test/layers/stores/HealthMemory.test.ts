@@ -2,7 +2,7 @@ import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
-import type { Outcome } from "../../../src/domain/recovery/Outcome.ts"
+import { nothingSeen, type Outcome } from "../../../src/domain/recovery/Outcome.ts"
 import { RecoveryPolicy } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import { initial, type RecoveryState } from "../../../src/domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../../src/domain/recovery/Tick.ts"
@@ -76,10 +76,9 @@ const overloaded: Outcome = {
   code: null,
   hints: [],
   shouldRetry: null,
-  delivered: 0,
-  unfinishable: false
+  ...nothingSeen
 }
-const completed: Outcome = { _tag: "Completed", outputTokens: 1 }
+const completed: Outcome = { _tag: "Completed" }
 
 const door: Effect.Effect<RouteDoor> = Effect.gen(function* () {
   const made = makeRouteDoor(policy, yield* HealthStore)

@@ -3,6 +3,7 @@ import type { Outcome, PromptTooLong } from "../Outcome.ts"
 import { routeAt, type RecoveryPolicy } from "../RecoveryPolicy.ts"
 import type { RecoveryState } from "../RecoveryState.ts"
 import { fail, to, type Transition } from "../Transition.ts"
+import { shownBeforeRestart } from "./Shown.ts"
 
 /** First later route whose window is larger or unknown; null = none. */
 const widerRoute = (policy: RecoveryPolicy, state: RecoveryState): number | null => {
@@ -13,10 +14,11 @@ const widerRoute = (policy: RecoveryPolicy, state: RecoveryState): number | null
   return index === -1 ? null : index
 }
 
-export const onPromptTooLong = (policy: RecoveryPolicy, before: RecoveryState, _outcome: PromptTooLong): Transition => {
+export const onPromptTooLong = (policy: RecoveryPolicy, before: RecoveryState, outcome: PromptTooLong): Transition => {
   const overflows = before.overflows + 1
   // An overflow that is no refusal of the raise has taken the raised budget: what comes now is not about it.
   const state: RecoveryState = { ...before, overflows, run: null, setAside: null }
+  const shown = shownBeforeRestart(outcome)
   const limit = policy.fallbackAfter.overflow
   const wider = limit !== undefined && overflows >= limit ? widerRoute(policy, state) : null
   if (wider !== null)
@@ -26,6 +28,7 @@ export const onPromptTooLong = (policy: RecoveryPolicy, before: RecoveryState, _
         _tag: "Fallback",
         delayMillis: 0,
         origin: "none",
+        shown,
         from: routeAt(policy, state.route).model,
         to: routeAt(policy, wider).model,
         why: "prompt_too_long"
@@ -34,7 +37,7 @@ export const onPromptTooLong = (policy: RecoveryPolicy, before: RecoveryState, _
   if (policy.compaction.mode === "off") return fail(state, "Passthrough")
   return state.compacted
     ? fail(state, "StillTooLong")
-    : to({ ...state, compacted: true }, { _tag: "Compact", delayMillis: 0, origin: "none" })
+    : to({ ...state, compacted: true }, { _tag: "Compact", delayMillis: 0, origin: "none", shown })
 }
 
 /** Below this estimate token counts are too coarse: the number of messages decides. */
@@ -51,5 +54,5 @@ export const onCompacted = (
   compacted: Extract<Outcome, { readonly _tag: "Compacted" }>
 ): Transition =>
   isSmaller(compacted)
-    ? to(state, { _tag: "Retry", delayMillis: 0, origin: "none", why: "compacted" })
+    ? to(state, { _tag: "Retry", delayMillis: 0, origin: "none", shown: "none", why: "compacted" })
     : fail(state, "NotSmaller")

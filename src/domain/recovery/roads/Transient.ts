@@ -9,6 +9,8 @@ import { waitOf } from "../../failure/Hint.ts"
 import type { Tick } from "../Tick.ts"
 import { fail, to, type Transition } from "../Transition.ts"
 import type { WaitOrigin } from "../../failure/FailReason.ts"
+import type { Shown } from "../RecoveryAction.ts"
+import { shownAfterFault } from "./Shown.ts"
 
 type Fault = Faulted | SummaryFaulted
 
@@ -138,7 +140,7 @@ export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Fa
   if (policy.shedOnOverload && run?.class === "overload") return fail(state, "Shed")
   if (!isRetryable(policy, fault)) return fail(state, "Passthrough")
   if (policy.onCut === "fail" && (fault.delivered > 0 || fault.unfinishable)) return fail(state, "Passthrough")
-  return retry(policy, state, fault, tick, nextRoute(policy, state, run))
+  return retry(policy, state, fault, tick, nextRoute(policy, state, run), shownAfterFault(policy, fault))
 }
 
 /** A transient failure of a summary request waits like one of the main request and uses a retry; it is no attempt. */
@@ -149,13 +151,14 @@ export const onSummaryFault = (
   tick: Tick
 ): Transition => {
   if (!isRetryable(policy, fault)) return fail(state, "SummaryFailed")
-  const next = retry(policy, state, fault, tick, null)
+  const next = retry(policy, state, fault, tick, null, "none")
   switch (next.action._tag) {
     case "Retry":
       return to(next.state, {
         _tag: "Compact",
         delayMillis: next.action.delayMillis,
-        origin: next.action.origin
+        origin: next.action.origin,
+        shown: "none"
       })
     case "Fail":
       return next.action.reason === "Attempts" ? fail(next.state, "SummaryFailed") : next
@@ -183,7 +186,8 @@ const retry = (
   before: RecoveryState,
   fault: Fault,
   tick: Tick,
-  target: number | null
+  target: number | null,
+  shown: Shown
 ): Transition => {
   const transients = before.transients + 1
   const counted: RecoveryState = { ...before, transients }
@@ -201,28 +205,16 @@ const retry = (
   const rateLimits = fault.kind === "rate_limited" && hint.millis !== null ? before.rateLimits + 1 : before.rateLimits
   const state: RecoveryState = { ...counted, rateLimits }
   return target === null
-    ? to(state, { _tag: "Retry", ...wait, why: fault.kind })
+    ? to(state, { _tag: "Retry", ...wait, shown, why: fault.kind })
     : to(
         { ...state, route: target, run: null, switched: true },
         {
           _tag: "Fallback",
           ...wait,
+          shown,
           from: routeAt(policy, before.route).model,
           to: routeAt(policy, target).model,
           why: fault.kind
         }
       )
-}
-
-/** How a stream goes on after text has been shown and the attempt broke off. */
-export type CutMode = "none" | "restart" | "resume" | "splice"
-
-/**
- * `restart` drops what was shown, `resume` goes on from it, `splice` replays and emits only the rest. A cut tool call
- * and bare reasoning can only be restarted.
- */
-export const cutMode = (policy: RecoveryPolicy, fault: Pick<Faulted, "delivered" | "unfinishable">): CutMode => {
-  if (fault.unfinishable) return "restart"
-  if (fault.delivered === 0) return "none"
-  return policy.onCut === "resume" || policy.onCut === "splice" ? policy.onCut : "restart"
 }

@@ -1,10 +1,11 @@
 /** The truncation road: raise the output budget once, then continue from the fragment, a bounded number of times. */
 import { clampBudget } from "../AttemptPlan.ts"
-import type { Truncated } from "../Outcome.ts"
+import type { Seen, Truncated } from "../Outcome.ts"
 import { routeAt, type RecoveryPolicy } from "../RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../RecoveryState.ts"
 import type { Tick } from "../Tick.ts"
 import { fail, to, type Transition } from "../Transition.ts"
+import { shownBeforeRestart } from "./Shown.ts"
 
 type Partial = { readonly textLength: number; readonly toolCalls: number }
 
@@ -72,7 +73,7 @@ export const onTruncated = (
         maxOutputTokens: raised,
         setAside: { maxOutputTokens: state.maxOutputTokens, ...pick(partial), kept: false }
       },
-      { _tag: "Escalate", maxOutputTokens: raised }
+      { _tag: "Escalate", maxOutputTokens: raised, shown: shownBeforeRestart(outcome) }
     )
   return canContinue ? continueFrom(policy, state, outcome, null) : fail(state, notContinuable(partial))
 }
@@ -111,11 +112,18 @@ export const refusesRaise = (state: RecoveryState, status: number | null): boole
   state.setAside !== null && status !== null && refusalStatuses.includes(status)
 
 /** The old budget again, and on from the partial that was set aside: the refusal is not a failure. */
-export const onRaiseRefused = (policy: RecoveryPolicy, before: RecoveryState): Transition => {
+export const onRaiseRefused = (policy: RecoveryPolicy, before: RecoveryState, seen: Seen): Transition => {
   const partial = before.setAside
   if (partial === null) return fail(before, "Passthrough")
   const state: RecoveryState = { ...before, run: null, setAside: null, maxOutputTokens: partial.maxOutputTokens }
-  if (partial.kept) return to(state, { _tag: "Retry", delayMillis: 0, origin: "none", why: "raise_refused" })
+  if (partial.kept)
+    return to(state, {
+      _tag: "Retry",
+      delayMillis: 0,
+      origin: "none",
+      shown: shownBeforeRestart(seen),
+      why: "raise_refused"
+    })
   if (!isContinuable(partial)) return fail(state, notContinuable(partial))
   if (state.continuations >= policy.maxContinuations) return fail(state, "Continuations")
   const ordinal = state.continuations + 1

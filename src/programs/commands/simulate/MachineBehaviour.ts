@@ -2,7 +2,7 @@
  * Clients that run the library's own decisions: `transition`, `admit` and `observe`. This file keeps their states and
  * plays the interpreter's part in virtual time; it decides nothing.
  */
-import type { Outcome } from "../../../domain/recovery/Outcome.ts"
+import { nothingSeen, type Faulted, type Outcome } from "../../../domain/recovery/Outcome.ts"
 import { delayOf, type RecoveryAction } from "../../../domain/recovery/RecoveryAction.ts"
 import { transition } from "../../../domain/recovery/RecoveryMachine.ts"
 import { forBackground, type RecoveryPolicy } from "../../../domain/recovery/RecoveryPolicy.ts"
@@ -175,7 +175,7 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     routeOf: (request) => callOf(request).state.route,
     accepted: (request, now) => {
       const call = callOf(request)
-      tell(call, call.state.route, { _tag: "Completed", outputTokens: null }, tickAt(now, null))
+      tell(call, call.state.route, { _tag: "Completed" }, tickAt(now, null))
     },
     failed: (request, status, hintMillis, now) => {
       const call = callOf(request)
@@ -195,7 +195,7 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     },
     ended: (request, completed, now) => {
       const call = callOf(request)
-      const outcome: Outcome = completed ? { _tag: "Completed", outputTokens: null } : { _tag: "DeadlineHit" }
+      const outcome: Outcome = completed ? { _tag: "Completed" } : { _tag: "DeadlineHit" }
       tell(call, call.state.route, outcome, tickAt(now, null))
       drop(request)
     },
@@ -204,15 +204,14 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
   }
 }
 
-const overloaded: Outcome = {
+const overloaded: Faulted = {
   _tag: "Faulted",
   kind: "overloaded",
   status: 529,
   code: null,
   hints: [],
   shouldRetry: null,
-  delivered: 0,
-  unfinishable: false
+  ...nothingSeen
 }
 
 const faultOf = (status: RejectionStatus, hintMillis: number): Outcome =>
