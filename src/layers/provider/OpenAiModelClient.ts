@@ -14,11 +14,18 @@ import { keyFlaw } from "../../domain/provider/address.ts"
 import { ModelClient } from "../../services/ModelClient.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
-import { eventReaderOf, budgetParamOf, readBody, toBody } from "../../domain/wires/openAiWire.ts"
+import * as chat from "../../domain/wires/openAiWire.ts"
+import * as responsesReader from "../../domain/wires/responsesReader.ts"
+import * as responses from "../../domain/wires/responsesWire.ts"
 import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
+/** OpenAI's two APIs for one and the same thing. */
+export type OpenAiApi = "chat" | "responses"
+
 export interface OpenAiOptions {
+  /** Which API is spoken. Default: chat, which every compatible server has. */
+  readonly api?: OpenAiApi
   /** Default: the environment's OPENAI_API_KEY, by the SDK. Not needed with `client`. */
   readonly apiKey?: Redacted.Redacted<string> | string
   /** http or https; anything else is a ConfigurationError. */
@@ -81,17 +88,27 @@ const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
   return options.client === undefined ? openai : profileForBaseUrl(options.client.baseURL)
 }
 
+const apiOf = ({ api = "chat" }: OpenAiOptions): OpenAiApi => {
+  if (api !== "chat" && api !== "responses")
+    throw new ConfigurationError({ field: "api", reason: 'is neither "chat" nor "responses"' })
+  return api
+}
+
 /** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
 export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service"] => {
   const exchanges: Exchanges = new WeakMap()
   const sdk = sdkOf(options, exchanges)
   const profile = options.profile === undefined ? defaultProfile(options) : checkedProfile(options.profile)
-  const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? budgetParamOf(profile, model)
+  const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? chat.budgetParamOf(profile, model)
+  const api = apiOf(options)
 
   const send: Send = (request, isStream, signal) =>
     sdk
-      .post("/chat/completions", {
-        body: toBody(request, paramOf(request.model), isStream),
+      .post(api === "chat" ? "/chat/completions" : "/responses", {
+        body:
+          api === "chat"
+            ? chat.toBody(request, paramOf(request.model), isStream)
+            : responses.toBody(request, profile, isStream),
         signal,
         ...(options.headers === undefined ? {} : { headers: options.headers(request) })
       })
@@ -111,8 +128,8 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
     exchanges,
     thrownBy,
     sender: Effect.succeed(send),
-    readBody,
-    eventReaderOf
+    readBody: api === "chat" ? chat.readBody : responses.readBody,
+    eventReaderOf: api === "chat" ? chat.eventReaderOf : responsesReader.eventReaderOf
   })
 }
 

@@ -7,6 +7,10 @@ import * as Schema from "effect/Schema"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { FaultKind } from "../../../domain/failure/FaultKind.ts"
 
+/** The wire of a scenario's requests and answers. `openai` is chat. */
+const Adapter = Schema.Literals(["openai", "responses", "anthropic"])
+export type Adapter = typeof Adapter.Type
+
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const opt = Schema.optionalKey
 
@@ -167,7 +171,7 @@ export const Scenario = Schema.Struct({
   area: opt(Schema.String),
   preset: opt(Schema.Literals(["strict", "broad", "unattended", "background"])),
   profile: opt(Schema.String),
-  adapter: opt(Schema.Literals(["openai", "anthropic"])),
+  adapter: opt(Adapter),
   mode: opt(Schema.Literals(["call", "agent"])),
   source: opt(Schema.String),
   date: opt(Schema.String),
@@ -283,42 +287,65 @@ const fill = (value: unknown, number: number): unknown => {
     : value
 }
 
-/** The body of the n-th generated answer, in the wire of the adapter. */
-export const generatedBody = (generate: Generate, number: number, adapter: "openai" | "anthropic"): unknown => {
-  const name = String(fill(generate.tool, number))
-  const args = fill(generate.args, number)
-  const text = generate.text === undefined ? null : String(fill(generate.text, number))
-  return adapter === "openai"
-    ? {
-        id: `gen-${number}`,
-        object: "chat.completion",
-        choices: [
-          {
-            index: 0,
-            finish_reason: "tool_calls",
-            message: {
-              role: "assistant",
-              content: text,
-              tool_calls: [{ id: `g${number}`, type: "function", function: { name, arguments: JSON.stringify(args) } }]
-            }
-          }
-        ],
-        usage: { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
-      }
-    : {
-        id: `gen-${number}`,
-        type: "message",
-        role: "assistant",
-        model: "generated",
-        content: [
-          ...(text === null ? [] : [{ type: "text", text }]),
-          { type: "tool_use", id: `g${number}`, name, input: args }
-        ],
-        stop_reason: "tool_use",
-        stop_sequence: null,
-        usage: { input_tokens: 100, output_tokens: 20 }
-      }
+interface GeneratedCall {
+  readonly id: string
+  readonly call: string
+  readonly name: string
+  readonly args: unknown
+  readonly text: string | null
 }
+
+const generatedOn: { readonly [A in Adapter]: (call: GeneratedCall) => unknown } = {
+  openai: ({ id, call, name, args, text }) => ({
+    id,
+    object: "chat.completion",
+    choices: [
+      {
+        index: 0,
+        finish_reason: "tool_calls",
+        message: {
+          role: "assistant",
+          content: text,
+          tool_calls: [{ id: call, type: "function", function: { name, arguments: JSON.stringify(args) } }]
+        }
+      }
+    ],
+    usage: { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
+  }),
+  responses: ({ id, call, name, args, text }) => ({
+    id,
+    object: "response",
+    status: "completed",
+    model: "generated",
+    output: [
+      ...(text === null
+        ? []
+        : [{ id: `m-${id}`, type: "message", role: "assistant", content: [{ type: "output_text", text }] }]),
+      { id: `f-${id}`, type: "function_call", call_id: call, name, arguments: JSON.stringify(args) }
+    ],
+    usage: { input_tokens: 100, output_tokens: 20, total_tokens: 120 }
+  }),
+  anthropic: ({ id, call, name, args, text }) => ({
+    id,
+    type: "message",
+    role: "assistant",
+    model: "generated",
+    content: [...(text === null ? [] : [{ type: "text", text }]), { type: "tool_use", id: call, name, input: args }],
+    stop_reason: "tool_use",
+    stop_sequence: null,
+    usage: { input_tokens: 100, output_tokens: 20 }
+  })
+}
+
+/** The body of the n-th generated answer, in the wire of the adapter. */
+export const generatedBody = (generate: Generate, number: number, adapter: Adapter): unknown =>
+  generatedOn[adapter]({
+    id: `gen-${number}`,
+    call: `g${number}`,
+    name: String(fill(generate.tool, number)),
+    args: fill(generate.args, number),
+    text: generate.text === undefined ? null : String(fill(generate.text, number))
+  })
 
 /** One item of a stream as bytes on the wire; "" for a wait. */
 export const sseText = (item: SseData): string => {

@@ -54,7 +54,10 @@ const makeBook = (scenario: Scenario): Book => {
         atMs,
         role,
         model: typeof model === "string" ? model : "",
-        maxOutputTokens: numberAt(body, "max_tokens") ?? numberAt(body, "max_completion_tokens"),
+        maxOutputTokens:
+          numberAt(body, "max_tokens") ??
+          numberAt(body, "max_completion_tokens") ??
+          numberAt(body, "max_output_tokens"),
         body
       })
       const step = queue.take(role)

@@ -118,7 +118,7 @@ export const unsupported = (scenario: Scenario): string | null => {
 }
 
 const profileOf = (scenario: Scenario): ProviderProfile => {
-  const profile = profileNamed(scenario.profile ?? scenario.adapter ?? "openai")
+  const profile = profileNamed(scenario.profile ?? (scenario.adapter === "anthropic" ? "anthropic" : "openai"))
   if (profile === null) throw new ConfigurationError({ field: "profile", reason: `"${scenario.profile}" is not known` })
   return withCodes(profile, scenario.config?.codes ?? [])
 }
@@ -182,7 +182,11 @@ const clientOf = (
           (adapter) => adapter.layer(options)
         )
       )
-    : OpenAiModelClient.layer({ ...options, ...(budgetParam === undefined ? {} : { budgetParam }) })
+    : OpenAiModelClient.layer({
+        ...options,
+        api: scenario.adapter === "responses" ? "responses" : "chat",
+        ...(budgetParam === undefined ? {} : { budgetParam })
+      })
 }
 
 /** The library's layers around the stage's provider. */
