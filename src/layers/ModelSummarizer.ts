@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { head, tail } from "../domain/chat/codePoints.ts"
 import { isAssistant, textOf, type Message } from "../domain/chat/Message.ts"
 import { groupsOf } from "../domain/chat/MessageGroups.ts"
 import { makeModelError } from "../domain/failure/ModelError.ts"
@@ -44,7 +45,7 @@ const cutMark = " [...] "
 const trimMiddle = (text: string, limit: number): string => {
   if (text.length <= limit) return text
   const half = Math.max(1, Math.floor((limit - cutMark.length) / 2))
-  return `${text.slice(0, half)}${cutMark}${text.slice(-half)}`
+  return `${head(text, half)}${cutMark}${tail(text, half)}`
 }
 
 /** Units packed into windows of at most so many tokens; a larger unit is trimmed. */

@@ -2,6 +2,7 @@
  * One spelling per JSON value: object keys sorted, array order kept, 1.0 written as 1. Values are read, never changed.
  */
 import * as Result from "effect/Result"
+import { parse } from "../chat/json.ts"
 
 /** The canonical text of a parsed JSON value. */
 export const canonical = (value: unknown): string => {
@@ -21,7 +22,7 @@ const longNumbers = /\d{16,}/g
  * kept beside it, so that two different large ids never become one.
  */
 export const canonicalText = (text: string): string => {
-  const parsed = Result.try((): unknown => JSON.parse(text))
+  const parsed = parse(text)
   if (Result.isFailure(parsed)) return `raw:${text.trim()}`
   const long = text.match(longNumbers)
   return long === null ? canonical(parsed.success) : `${canonical(parsed.success)}#${long.join(",")}`

@@ -4,11 +4,8 @@
  * so that the model can mend it.
  */
 import * as Result from "effect/Result"
+import { isObject, parse as parseJson, type Json } from "../chat/json.ts"
 import { canonical } from "./CanonicalJson.ts"
-
-type Json = Readonly<Record<string, unknown>>
-
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** Schemas of a model's tools are shallow; deeper ones are not followed. */
 const maxDepth = 32
@@ -79,10 +76,10 @@ export const faultOf = (schema: unknown, value: unknown, path = "", depth = 0): 
 /** The JSON value of an argument text. No text at all is an empty object: tools without arguments are called so. */
 export const parse = (text: string): Result.Result<unknown, string> => {
   if (text.trim() === "") return Result.succeed({})
-  return Result.mapError(
-    Result.try((): unknown => JSON.parse(text)),
-    () =>
-      "the arguments are not valid JSON (cut off or badly quoted). Send the whole call again with arguments that are one JSON object."
+  return Result.mapError(parseJson(text), (fault) =>
+    fault === "too_deep"
+      ? "the arguments nest too deeply to be read. Send the whole call again with flatter arguments."
+      : "the arguments are not valid JSON (cut off or badly quoted). Send the whole call again with arguments that are one JSON object."
   )
 }
 

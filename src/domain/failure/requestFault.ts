@@ -2,15 +2,13 @@
  * What is wrong with a request before it is sent: JavaScript, JSON and casts bring what no type has checked. The code of
  * the error is the path of the field; never a value of it.
  */
+import { isObject } from "../chat/json.ts"
 import { isMessage, isToolSpec, type Message } from "../chat/Message.ts"
 import { makeModelError, type ModelError } from "./ModelError.ts"
 import type { ModelRequest } from "../chat/ModelRequest.ts"
 
 /** Body fields that are holdfast's own. */
 const ownParams = ["model", "messages", "stream", "max_tokens", "max_completion_tokens"] as const
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const isWholeCall = (call: unknown): boolean =>
   isObject(call) &&

@@ -3,6 +3,7 @@
  * message text. Order: error inside a 200, profile, global table, status class.
  */
 import { inBandStatus, isLegal, kindOfStatus, type FaultKind } from "../failure/FaultKind.ts"
+import { isObject, type Json } from "../chat/json.ts"
 import type { FinishReason } from "../chat/ModelReply.ts"
 import type { CodeRow, HintSource, Pointer, ProviderProfile } from "./ProviderProfile.ts"
 import { type HintReading } from "../failure/Hint.ts"
@@ -30,10 +31,6 @@ export interface Verdict {
   /** Epoch milliseconds when a used-up quota is full again; null = not said. */
   readonly resetAt: number | null
 }
-
-type Json = Readonly<Record<string, unknown>>
-
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** All values at a place of a body; `*` stands for every element of an array. */
 const valuesAt = (body: unknown, pointer: Pointer): ReadonlyArray<unknown> => {

@@ -4,6 +4,7 @@
  */
 import * as Result from "effect/Result"
 import { finishReasonOf, inBandFault, type Verdict } from "../provider/classify.ts"
+import { isCount, isObject, parse, type Json } from "../chat/json.ts"
 import {
   isAssistant,
   isSystem,
@@ -20,19 +21,7 @@ import type { WireRequest } from "../chat/ModelRequest.ts"
 import { place, type CacheMarkers, type CacheTtl } from "../chat/PromptCache.ts"
 import * as Usage from "../chat/Usage.ts"
 import type { EventReader } from "./EventReader.ts"
-import {
-  empty,
-  flaw,
-  flawOfCalls,
-  isCount,
-  isFlaw,
-  isObject,
-  type Flaw,
-  type Json,
-  type ReadContext
-} from "./wireReply.ts"
-
-const parse = (text: string): Result.Result<unknown, unknown> => Result.try((): unknown => JSON.parse(text))
+import { empty, flaw, flawOfCalls, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
 
 const marker = (ttl: CacheTtl): Json => ({ cache_control: { type: "ephemeral", ttl } })
 

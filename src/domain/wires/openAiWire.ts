@@ -4,23 +4,14 @@
  */
 import * as Result from "effect/Result"
 import { finishReasonOf, inBandFault, type Verdict } from "../provider/classify.ts"
+import { isCount, isObject, isText, parse, type Json } from "../chat/json.ts"
 import type { Message } from "../chat/Message.ts"
 import type { FinishReason, ModelPart, ModelReply, ToolCall } from "../chat/ModelReply.ts"
 import type { WireRequest } from "../chat/ModelRequest.ts"
 import type { BudgetParam, ProviderProfile } from "../provider/ProviderProfile.ts"
 import * as Usage from "../chat/Usage.ts"
 import type { EventReader } from "./EventReader.ts"
-import {
-  empty,
-  flaw,
-  flawOfCalls,
-  isCount,
-  isFlaw,
-  isObject,
-  type Flaw,
-  type Json,
-  type ReadContext
-} from "./wireReply.ts"
+import { empty, flaw, flawOfCalls, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
 
 /** Wire name of the output budget for a model of this profile. */
 export const budgetParamOf = (profile: ProviderProfile, model: string): BudgetParam => {
@@ -81,8 +72,6 @@ export const readUsage = (raw: unknown): Usage.Usage | null | Flaw => {
   ] = counts.map((count) => (isFlaw(count) ? null : count))
   return { promptTokens, completionTokens, cachedTokens, cacheWriteTokens, reasoningTokens }
 }
-
-const isText = (value: unknown): value is string => typeof value === "string"
 
 /** A text that may be absent or null; undefined = something else stands there. */
 const textAt = (object: Json, key: string): string | null | undefined => {
@@ -169,7 +158,7 @@ export const readBody = (
   headers: Readonly<Record<string, string>>
 ): Result.Result<ModelReply, Flaw | Verdict> => {
   if (text.trim() === "") return Result.fail(empty())
-  const parsed = Result.try((): unknown => JSON.parse(text))
+  const parsed = parse(text)
   if (Result.isFailure(parsed)) return Result.fail(flaw("not_json"))
   const body = parsed.success
   if (body === null) return Result.fail(flaw("not_an_object"))
@@ -314,7 +303,7 @@ class ChunkReader implements EventReader {
       this.done = true
       return null
     }
-    const parsed = Result.try((): unknown => JSON.parse(data))
+    const parsed = parse(data)
     if (Result.isFailure(parsed)) {
       this.skipped += 1
       return this.skipped > 1 || name === "error" ? flaw("chunk_not_json", this.usage) : null

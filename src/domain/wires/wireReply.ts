@@ -1,16 +1,9 @@
 /** What every wire shares: what can be wrong with an answer inside a 200, and the checks a reply must pass. Pure. */
+import { isObject } from "../chat/json.ts"
 import type { FaultKind } from "../failure/FaultKind.ts"
 import type { FinishReason, ModelPart, ModelReply, ToolCall } from "../chat/ModelReply.ts"
 import type { ProviderProfile } from "../provider/ProviderProfile.ts"
 import * as Usage from "../chat/Usage.ts"
-
-export type Json = Readonly<Record<string, unknown>>
-
-export const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
-export const isCount = (value: unknown): value is number =>
-  typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 
 /** Why an answer cannot be used. `code` says what is wrong with it; it is never a text of the provider. */
 export interface Flaw {

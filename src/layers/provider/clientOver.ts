@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { parsedOrText } from "../../domain/chat/json.ts"
 import { classifyAnswer, type Verdict } from "../../domain/provider/classify.ts"
 import {
   makeModelError,
@@ -23,7 +24,7 @@ import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
 import { EventAssembler } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
-import { networkCode, parsedOrText, readEvents, type Exchanges } from "./providerAnswer.ts"
+import { networkCode, readEvents, type Exchanges } from "./providerAnswer.ts"
 import { partsOf, type Flaw, type ReadContext } from "../../domain/wires/wireReply.ts"
 
 type HeaderMap = Readonly<Record<string, string>>

@@ -4,6 +4,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import { isJson } from "../../domain/chat/json.ts"
 import type { Verdict } from "../../domain/provider/classify.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import type { ModelError } from "../../domain/failure/ModelError.ts"
@@ -62,11 +63,6 @@ export const checkedBaseUrl = (baseUrl: string | URL | undefined): string | unde
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:"))
     throw new ConfigurationError({ field: "baseUrl", reason: "is not an http or https address" })
   return String(baseUrl)
-}
-
-export const parsedOrText = (text: string): unknown => {
-  const json = Result.try((): unknown => JSON.parse(text))
-  return Result.isSuccess(json) ? json.success : text
 }
 
 /** The system's code of a failed connection (ECONNRESET, ENOTFOUND ...), wherever in the causes it stands. */
@@ -165,7 +161,7 @@ export const readEvents = (
     if (format === "events" || (format === null && options.isEventStream))
       return emit([...parts, ...assembler.end()].filter(isNews))
     // A JSON body that an event stream announced may be a stray line before the events.
-    if (options.isEventStream && Result.isFailure(Result.try((): unknown => JSON.parse(kept))))
+    if (options.isEventStream && !isJson(kept))
       return emit([...assembler.feed(kept), ...assembler.end()].filter(isNews))
     const whole = options.whole(kept)
     return Result.isSuccess(whole) ? emit(whole.success) : Effect.fail(whole.failure)

@@ -4,6 +4,7 @@ import { dirname } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
+import { parse } from "../../domain/chat/json.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import { isMessage, type Message } from "../../domain/chat/Message.ts"
 
@@ -13,7 +14,7 @@ const version = 1
 const bad = (path: string, reason: string): ConfigurationError => new ConfigurationError({ field: path, reason })
 
 const messagesOf = (text: string): ReadonlyArray<Message> | null => {
-  const parsed = Result.try((): unknown => JSON.parse(text))
+  const parsed = parse(text)
   if (Result.isFailure(parsed)) return null
   const value = parsed.success
   if (typeof value !== "object" || value === null || !("messages" in value) || !Array.isArray(value.messages))

@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { isJson } from "../../domain/chat/json.ts"
 import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import { isBare } from "../../domain/provider/classify.ts"
@@ -60,8 +61,6 @@ export interface Conversation {
   readonly partial: (fragment: string | null) => string | null
 }
 
-const isParsable = (text: string): boolean => Result.isSuccess(Result.try(() => JSON.parse(text)))
-
 /** What a route may be sent of the messages: no part that is bound to another model, no thinking it does not take. */
 const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
   withoutForeign(route.thinking ? messages : withoutThinking(messages), route.model)
@@ -69,7 +68,7 @@ const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Me
 /** A length stop, or a budget used to the last token with a tool call that cannot be read. */
 const isTruncated = (reply: ModelReply, plan: AttemptPlan): boolean =>
   reply.finishReason === "length" ||
-  (reply.usage.completionTokens === plan.maxOutputTokens && reply.toolCalls.some((call) => !isParsable(call.arguments)))
+  (reply.usage.completionTokens === plan.maxOutputTokens && reply.toolCalls.some((call) => !isJson(call.arguments)))
 
 /** Statuses under which arithmetic may suspect an overflow that no code tells of. */
 const suspectStatuses = [400, 413, 422]

@@ -4,6 +4,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { isObject, parse } from "../../../domain/chat/json.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { FaultKind } from "../../../domain/failure/FaultKind.ts"
 
@@ -193,9 +194,6 @@ export type Scenario = typeof Scenario.Type
 
 const decode = Schema.decodeUnknownResult(Scenario, { onExcessProperty: "error" })
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
 const bad = (field: string, reason: string): ConfigurationError => new ConfigurationError({ field, reason })
 
 const oneOfCalls = (scenario: Scenario): ConfigurationError | null => {
@@ -226,7 +224,7 @@ export const parseScenarios = (
   file: string,
   text: string
 ): Result.Result<ReadonlyArray<ScenarioEntry>, ConfigurationError> => {
-  const json = Result.try((): unknown => JSON.parse(text))
+  const json = parse(text)
   if (Result.isFailure(json)) return Result.fail(bad(file, "is not JSON"))
   const raw = json.success
   const list: ReadonlyArray<unknown> = Array.isArray(raw)

@@ -2,11 +2,8 @@
  * Whether a result line is what a scenario expects: a list of differences in words, empty when everything holds. Pure;
  * looks at the line alone.
  */
+import { isObject, parsedOrText, type Json } from "../../../domain/chat/json.ts"
 import { numberAt } from "../numberAt.ts"
-
-type Json = Readonly<Record<string, unknown>>
-
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
@@ -29,14 +26,7 @@ const isSame = (left: unknown, right: unknown): boolean => {
   return Object.is(left, right)
 }
 
-const parsed = (value: unknown): unknown => {
-  if (typeof value !== "string") return value
-  try {
-    return JSON.parse(value)
-  } catch {
-    return value
-  }
-}
+const parsed = (value: unknown): unknown => (typeof value === "string" ? parsedOrText(value) : value)
 
 const plainText = (content: unknown): unknown =>
   Array.isArray(content)

@@ -1,5 +1,6 @@
 /** What one recorded answer means: its kind, its wait hints, who would retry it, and what a person can do about it. */
 import * as Result from "effect/Result"
+import { parse } from "../../../domain/chat/json.ts"
 import {
   classifyAnswer,
   finishFaultOf,
@@ -76,8 +77,6 @@ const valueOfReply = (reply: ModelReply): ReplyValue =>
   reply.refusal === null ? valueOf(reply.finishReason) : "refusal"
 
 const flawOf = (kind: Flaw["kind"], code: string): Flaw => ({ kind, code, usage: null })
-
-const parse = (text: string): Result.Result<unknown, unknown> => Result.try((): unknown => JSON.parse(text))
 
 const faultWord = (profile: ProviderProfile, answer: Answer): Verdict | null => {
   const word = nativeStopWord(answer.body)

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Result from "effect/Result"
 import { Argument, Command, Flag } from "effect/cli"
+import { parse } from "../../../domain/chat/json.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { ProviderProfile } from "../../../domain/provider/ProviderProfile.ts"
 import type { AnswerCase, Explanation } from "./explainAnswer.ts"
@@ -44,7 +45,7 @@ const noStatus = (field: string) =>
 const jsonLines = (text: string): Result.Result<ReadonlyArray<unknown>, unknown> =>
   Result.try((): ReadonlyArray<unknown> => {
     const trimmed = text.trim()
-    const whole = Result.try((): unknown => JSON.parse(trimmed))
+    const whole = parse(trimmed)
     if (Result.isSuccess(whole)) return Array.isArray(whole.success) ? whole.success : [whole.success]
     return trimmed
       .split(/\r?\n/)

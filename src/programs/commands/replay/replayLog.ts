@@ -1,6 +1,7 @@
 /** A log of events folded through the machine: the same outcomes and ticks must lead to the same actions. */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { parse } from "../../../domain/chat/json.ts"
 import { canonical } from "../../../domain/agent/CanonicalJson.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { Outcome } from "../../../domain/recovery/Outcome.ts"
@@ -55,7 +56,7 @@ export const replayLog = (text: string): Replayed => {
   const steps: Array<ReplayStep> = []
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue
-    const json = Result.try((): unknown => JSON.parse(line))
+    const json = parse(line)
     if (Result.isFailure(json)) throw bad(index + 1, "is not JSON")
     const tag = tagOf(json.success)
     if (tag === null) throw bad(index + 1, "is not an event: it has no _tag")

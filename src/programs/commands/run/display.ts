@@ -2,6 +2,7 @@
  * What a person sees of a run while it works: text as it streams, a line per tool call, a countdown while it waits. On a
  * terminal one line is drawn again and again; elsewhere there are plain lines only.
  */
+import { head } from "../../../domain/chat/codePoints.ts"
 import type { AgentEvent } from "../../../domain/agent/AgentEvent.ts"
 import type { ToolCall } from "../../../domain/chat/ModelReply.ts"
 import type { RecoveryEvent } from "../../../domain/recovery/RecoveryEvent.ts"
@@ -39,7 +40,7 @@ const clean = (text: string): string => text.replaceAll(/[\u0000-\u0008\u000b-\u
 
 const short = (text: string, length: number): string => {
   const line = clean(text).replaceAll(/\s+/g, " ")
-  return line.length <= length ? line : `${line.slice(0, length - 1)}…`
+  return line.length <= length ? line : `${head(line, length - 1)}…`
 }
 
 const callText = (call: ToolCall): string => `${clean(call.name)} ${short(call.arguments, 60)}`

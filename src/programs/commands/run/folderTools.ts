@@ -8,6 +8,7 @@ import { lstat, mkdir, open, readdir, readFile, realpath, stat } from "node:fs/p
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { head } from "../../../domain/chat/codePoints.ts"
 import { tool, type Tool } from "../../../layers/ToolboxLive.ts"
 
 export interface FolderOptions {
@@ -51,8 +52,10 @@ const attempt = <A>(path: string, work: () => Promise<A>): Effect.Effect<A, Fold
     catch: (cause) => (cause instanceof FolderError ? cause : bad(`${path}: ${codeOf(cause)}`))
   })
 
-const capped = (text: string): string =>
-  text.length <= outputCap ? text : `${text.slice(0, outputCap)}\n[cut: ${text.length - outputCap} more characters]`
+const capped = (text: string): string => {
+  const kept = head(text, outputCap)
+  return kept.length === text.length ? text : `${kept}\n[cut: ${text.length - kept.length} more characters]`
+}
 
 const isInside = (root: string, path: string): boolean => {
   const way = relative(root, path)
@@ -156,9 +159,9 @@ const runShell = (dir: string, command: string, timeoutMillis: number): Effect.E
     }
     const take = (chunk: Buffer): void => {
       const text = chunk.toString("utf8")
-      const room = Math.max(0, outputCap - output.length)
-      output += text.slice(0, room)
-      dropped += Math.max(0, text.length - room)
+      const kept = head(text, Math.max(0, outputCap - output.length))
+      output += kept
+      dropped += text.length - kept.length
     }
     child.stdout.on("data", take)
     child.stderr.on("data", take)
@@ -242,7 +245,7 @@ export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
           const content = await readText(dir, name).catch(() => "")
           for (const [index, line] of content.split("\n").entries())
             if (line.includes(text) && matches.length < matchCap)
-              matches.push(`${name}:${index + 1}: ${line.slice(0, 300)}`)
+              matches.push(`${name}:${index + 1}: ${head(line, 300)}`)
           return matches.length < matchCap
         })
         const end = matches.length === matchCap ? ["[more matches are not shown]"] : []
