@@ -1,11 +1,12 @@
 /** Events of the responses wire, as they come. The last event holds the whole response and has the last word. */
 import * as Result from "effect/Result"
+import { isObject, parse, type Json } from "../chat/json.ts"
 import type { FinishReason, ModelPart, ModelReply } from "../chat/ModelReply.ts"
 import * as Usage from "../chat/Usage.ts"
 import type { Verdict } from "../provider/classify.ts"
 import type { EventReader } from "./EventReader.ts"
 import { callOf, finishOf, readResponse, readUsage, responseFault } from "./responsesWire.ts"
-import { flaw, isFlaw, isObject, type Flaw, type Json, type ReadContext } from "./wireReply.ts"
+import { flaw, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
 
 type HeaderMap = Readonly<Record<string, string>>
 
@@ -39,7 +40,7 @@ class ResponseReader implements EventReader {
 
   onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
     if (data.trim() === "[DONE]") return null
-    const parsed = Result.try((): unknown => JSON.parse(data))
+    const parsed = parse(data)
     const event = Result.isSuccess(parsed) ? parsed.success : null
     if (!isObject(event)) return flaw("event_not_json", this.usage)
     const type = textAt(event, "type")

@@ -4,6 +4,7 @@
  * item is kept whole and goes back to the model that made it, and to no other.
  */
 import * as Result from "effect/Result"
+import { isCount, isObject, parse, type Json } from "../chat/json.ts"
 import {
   isAssistant,
   withoutForeign,
@@ -18,17 +19,7 @@ import type { WireRequest } from "../chat/ModelRequest.ts"
 import * as Usage from "../chat/Usage.ts"
 import { inBandFault, type Verdict } from "../provider/classify.ts"
 import type { ProviderProfile } from "../provider/ProviderProfile.ts"
-import {
-  empty,
-  flaw,
-  flawOfCalls,
-  isCount,
-  isFlaw,
-  isObject,
-  type Flaw,
-  type Json,
-  type ReadContext
-} from "./wireReply.ts"
+import { empty, flaw, flawOfCalls, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
 
 /** Texts a consumer sees, and the model's own: both are parts of a message item. */
 const partOf =
@@ -341,7 +332,7 @@ export const readBody = (
   headers: Readonly<Record<string, string>>
 ): Result.Result<ModelReply, Flaw | Verdict> => {
   if (text.trim() === "") return Result.fail(empty())
-  const parsed = Result.try((): unknown => JSON.parse(text))
+  const parsed = parse(text)
   if (Result.isFailure(parsed)) return Result.fail(flaw("not_json"))
   const fault = responseFault(context, headers, parsed.success)
   if (fault !== null) return Result.fail(fault)
