@@ -18,7 +18,7 @@ import { requestFault } from "../domain/failure/requestFault.ts"
 import { complete } from "../programs/request/complete.ts"
 import type { RecoverOptions } from "../programs/request/recover.ts"
 import { makeRouteDoor } from "../programs/request/routeDoor.ts"
-import { stream } from "../programs/request/stream.ts"
+import { stream, type Listen } from "../programs/request/stream.ts"
 import { BudgetLedger, type LedgerShape } from "../services/BudgetLedger.ts"
 import { HealthStore, type RouteKey } from "../services/HealthStore.ts"
 import { ModelClient } from "../services/ModelClient.ts"
@@ -129,10 +129,7 @@ export const layer = (
         return unknown === null ? resolved : yield* Effect.die(unknown)
       })
 
-      const setUp = Effect.fnUntraced(function* (
-        request: ModelRequest,
-        listen: ((event: RecoveryEvent) => Effect.Effect<void>) | null
-      ) {
+      const setUp = Effect.fnUntraced(function* (request: ModelRequest, listen: Listen | null) {
         const fault = requestFault(request)
         if (fault !== null) return yield* Effect.fail(fault)
         const priority = request.priority ?? (yield* PriorityOverride) ?? "foreground"
@@ -142,11 +139,12 @@ export const layer = (
         // The ledger of this call: what cannot be counted is a defect of the set-up, found before anything is sent.
         const uncounted = unpricedBy(ledger, resolved)
         if (uncounted !== null) return yield* Effect.die(uncounted)
+        const heard = listen === null ? null : (event: RecoveryEvent) => listen(event, resolved)
         const loop: RecoverOptions = {
           policy: resolved,
           requestId: nextId(),
           role: priority === "background" ? "background" : "main",
-          emit: own === null ? listen : listen === null ? own : (event) => Effect.andThen(own(event), listen(event)),
+          emit: own === null ? heard : heard === null ? own : (event) => Effect.andThen(own(event), heard(event)),
           ledger,
           health: makeRouteDoor(resolved, yield* HealthStore, keyOf),
           turn: (yield* Turn) ?? makeTurn(),

@@ -1,6 +1,7 @@
 /**
  * One logical request as a stream: parts are shown as they come, faults are withheld until recovery has failed. Chunks
- * travel as one array per network read; a consumer that does not take them stops the reads.
+ * travel as one array per network read; a consumer that does not take them stops the reads. What the consumer has, and
+ * what it is told next, is the view's business (`StreamView`); here are the queue and the driver.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -9,70 +10,28 @@ import * as Stream from "effect/Stream"
 import type * as Cause from "effect/Cause"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
 import type { ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
-import type { Shown } from "../../domain/recovery/RecoveryAction.ts"
+import { noticeOf } from "../../domain/recovery/notice.ts"
+import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import type { RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
 import type { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
-import { overlapOf, textOf } from "../../domain/chat/RequestWindow.ts"
-import * as Usage from "../../domain/chat/Usage.ts"
-import { requestsText, spanText } from "../../domain/failure/wording.ts"
+import * as StreamView from "../../domain/chat/StreamView.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Progress } from "./attemptWatch.ts"
 import type { CompleteOptions } from "./complete.ts"
-import { makeConversation } from "./conversation.ts"
-import { recover, type AttemptDriver } from "./recover.ts"
+import { makeConversation, type Conversation } from "./conversation.ts"
+import { recover, type AttemptDriver, type Meter } from "./recover.ts"
 
 /** Parts that may wait for a slow consumer before the reads stop. */
 const bufferSize = 16
 
-/** What a user may want to see of an event; null = nothing. */
-const noticeOf = (policy: RecoveryPolicy, event: RecoveryEvent): ReplyPart | null => {
-  switch (event._tag) {
-    case "Waiting":
-      return policy.notices
-        ? {
-            _tag: "Notice",
-            about: "waiting",
-            text: `next try in ${spanText(event.remainingMs)}, after ${requestsText(event.attempt)}`,
-            attempt: event.attempt,
-            remainingMs: event.remainingMs
-          }
-        : null
-    case "Heartbeat":
-      // During a wait the Waiting event beside it says more.
-      return event.remainingMs === undefined
-        ? { _tag: "Notice", about: "heartbeat", text: "still waiting for the model", attempt: event.attempt }
-        : null
-    case "ModelSwitched":
-      return policy.notices
-        ? { _tag: "Notice", about: "switched", text: `switched from ${event.from} to ${event.to}`, attempt: 0 }
-        : null
-    case "Transitioned":
-      return policy.notices && event.action._tag === "Compact"
-        ? {
-            _tag: "Notice",
-            about: "compacting",
-            text: "the input is too long: shortening it",
-            attempt: event.state.attempts
-          }
-        : null
-    default:
-      return null
-  }
-}
-
 type Out = Queue.Queue<ReplyPart, RequestFailure | Cause.Done>
 
-/** What the consumer has seen of the reply that is being built. */
-interface View {
-  /** Text that is not in the window as a fragment yet. */
-  text: string
-  reasoning: boolean
-  toolCalls: boolean
-}
+/** Told of every event of the request, with the policy it runs under. */
+export type Listen = (event: RecoveryEvent, policy: RecoveryPolicy) => Effect.Effect<void>
 
 export const stream = <R>(
-  setUp: (listen: (event: RecoveryEvent) => Effect.Effect<void>) => Effect.Effect<CompleteOptions, RequestFailure, R>
+  setUp: (listen: Listen) => Effect.Effect<CompleteOptions, RequestFailure, R>
 ): Stream.Stream<ReplyPart, RequestFailure, R> =>
   Stream.callback<ReplyPart, RequestFailure, R>(
     (out) =>
@@ -85,210 +44,156 @@ export const stream = <R>(
 
 const run = Effect.fnUntraced(function* <R>(
   out: Out,
-  setUp: (listen: (event: RecoveryEvent) => Effect.Effect<void>) => Effect.Effect<CompleteOptions, RequestFailure, R>
+  setUp: (listen: Listen) => Effect.Effect<CompleteOptions, RequestFailure, R>
 ): Effect.fn.Return<void, RequestFailure, R> {
   const clock = yield* Clock.Clock
-  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
-  let policy: RecoveryPolicy | null = null
-  const options = yield* setUp((event) => {
-    const notice = policy === null ? null : noticeOf(policy, event)
+  const options = yield* setUp((event, policy) => {
+    const notice = noticeOf(policy, event)
     return notice === null ? Effect.void : Effect.asVoid(Queue.offer(out, notice))
   })
-  policy = options.policy
-  const conversation = makeConversation(options)
-  const shown: View = { text: "", reasoning: false, toolCalls: false }
-  let last: ModelReply | null = null
-  let aside: ModelReply | null = null
-  /** Text a replay has to begin with before anything new is shown; null = no replay. */
-  let replay: { readonly expected: string; matched: number } | null = null
-  let replayDiffers = false
-  /** Beginning of a continuation, held back until its overlap with the fragment is known; null = not holding. */
-  let held: string | null = null
+  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const cell = { view: StreamView.empty(options.policy.seamRepair) }
+  const reply = yield* recover(options.loop, makeDriver(options, makeConversation(options), out, now, cell))
+  yield* Queue.offer(out, StreamView.finish(cell.view, reply))
+})
 
-  const forget = (): void => {
-    replay = null
-    shown.text = ""
-    shown.reasoning = false
-    shown.toolCalls = false
+/** A delta of the reply: what the first-token and content timers wait for. */
+const isDelta = (part: ModelPart): boolean =>
+  part._tag === "Text" || part._tag === "Reasoning" || part._tag === "ToolCall" || part._tag === "ToolCallDelta"
+
+/** Notes what one network read has brought; true = it is the first of the attempt. */
+const noteRead = (progress: Progress, parts: ReadonlyArray<ModelPart>, at: number): boolean => {
+  const isFirst = progress.headersAt === null
+  progress.headersAt ??= at
+  progress.lastByteAt = at
+  if (parts.some(isDelta)) {
+    progress.firstDeltaAt ??= at
+    progress.lastDeltaAt = at
   }
+  return isFirst
+}
 
-  /** Hands parts to the consumer. Waiting for it is not the provider's silence: the timers are told. */
-  const push = (parts: ReadonlyArray<ReplyPart>, progress: Progress): Effect.Effect<void> => {
-    const rest = Queue.offerAllUnsafe(out, parts)
-    if (rest.length === 0) return Effect.void
-    progress.blocked = true
-    return Effect.map(Queue.offerAll(out, rest), () => {
-      const at = now()
-      progress.blocked = false
-      progress.lastByteAt = at
-      if (progress.firstDeltaAt !== null) progress.lastDeltaAt = at
-    })
+/** Hands parts to the consumer. Waiting for it is not the provider's silence: the timers are told. */
+const push = (
+  out: Out,
+  parts: ReadonlyArray<ReplyPart>,
+  progress: Progress,
+  now: () => number
+): Effect.Effect<void> => {
+  if (parts.length === 0) return Effect.void
+  const rest = Queue.offerAllUnsafe(out, parts)
+  if (rest.length === 0) return Effect.void
+  progress.blocked = true
+  return Effect.map(Queue.offerAll(out, rest), () => {
+    const at = now()
+    progress.blocked = false
+    progress.lastByteAt = at
+    if (progress.firstDeltaAt !== null) progress.lastDeltaAt = at
+  })
+}
+
+/** What the consumer has. Written by the driver of one request alone. */
+interface ViewCell {
+  view: StreamView.StreamView
+}
+
+/** Takes one network read into the view; what the consumer is to be told of it. */
+const acceptAll = (cell: ViewCell, parts: ReadonlyArray<ModelPart>): ReadonlyArray<ReplyPart> => {
+  const [first] = parts
+  if (parts.length === 1 && first !== undefined) {
+    const told = StreamView.accept(cell.view, first)
+    cell.view = told.view
+    return told.parts
   }
-
-  /** The part of a text that is new to the consumer; null = the replay says something else. */
-  const fresh = (text: string): string | null => {
-    if (replay === null) return text
-    const want = replay.expected.slice(replay.matched, replay.matched + text.length)
-    if (!text.startsWith(want)) return null
-    replay.matched += want.length
-    if (replay.matched === replay.expected.length) replay = null
-    return text.slice(want.length)
+  const news: Array<ReplyPart> = []
+  for (const part of parts) {
+    const told = StreamView.accept(cell.view, part)
+    cell.view = told.view
+    news.push(...told.parts)
   }
+  return news
+}
 
-  const release = (): string => {
-    const text = held ?? ""
-    held = null
-    return text.slice(overlapOf(textOf(conversation.window()), text, options.policy.seamRepair))
-  }
-
-  const mismatch = (model: string): ModelError =>
-    makeModelError({ kind: "interrupted", status: null, code: "replay_differs", model })
-
+const makeDriver = (
+  options: CompleteOptions,
+  conversation: Conversation,
+  out: Out,
+  now: () => number,
+  cell: ViewCell
+): AttemptDriver => {
   const attempt: AttemptDriver["attempt"] = (plan, meter, progress, accepted) => {
-    const client = options.clientOf(plan.route.client)
-    last = null
-    held = null
-    replayDiffers = false
-    shown.toolCalls = false
-    if (options.policy.seamRepair > 0 && conversation.window().fragments.length > 0) held = ""
-    const show = (parts: ReadonlyArray<ModelPart>): Effect.Effect<void, ModelError> => {
-      const at = now()
-      meter.began = true
-      const isFirst = progress.headersAt === null
-      progress.headersAt ??= at
-      progress.lastByteAt = at
-      const news: Array<ReplyPart> = []
-      const say = (text: string): void => {
-        if (text === "") return
-        shown.text += text
-        news.push({ _tag: "TextDelta", text })
-      }
-      for (const part of parts) {
-        if (
-          part._tag === "Text" ||
-          part._tag === "Reasoning" ||
-          part._tag === "ToolCall" ||
-          part._tag === "ToolCallDelta"
-        ) {
-          progress.firstDeltaAt ??= at
-          progress.lastDeltaAt = at
-        }
-        switch (part._tag) {
-          case "Text": {
-            const text = fresh(part.text)
-            if (text === null) {
-              replayDiffers = true
-              return Effect.fail(mismatch(plan.route.model))
-            }
-            if (held === null) say(text)
-            else {
-              held += text
-              if (held.length >= options.policy.seamRepair) say(release())
-            }
-            break
-          }
-          case "Reasoning":
-            shown.reasoning = true
-            news.push({ _tag: "ReasoningDelta", text: part.text })
-            break
-          case "ToolCallDelta":
-            shown.toolCalls = true
-            break
-          case "ToolCall":
-            shown.toolCalls = true
-            news.push({
-              _tag: "ToolCallReady",
-              id: part.call.id,
-              name: part.call.name,
-              arguments: part.call.arguments
-            })
-            break
-          case "Usage":
-            meter.usage = Usage.update(meter.usage, part.usage)
-            news.push({ _tag: "UsageSeen", usage: meter.usage })
-            break
-          case "Life":
-            break
-          case "End":
-            if (replay !== null) {
-              replayDiffers = true
-              return Effect.fail(mismatch(plan.route.model))
-            }
-            if (held !== null) say(release())
-            last = part.reply
-        }
-      }
-      const pushed = news.length === 0 ? Effect.void : push(news, progress)
-      return isFirst ? Effect.andThen(accepted, pushed) : pushed
+    const { client, model } = plan.route
+    const interrupted = (code: string | null): ModelError =>
+      makeModelError({ kind: "interrupted", status: null, code, model })
+    cell.view = StreamView.begin(cell.view)
+    const onRead = (parts: ReadonlyArray<ModelPart>): Effect.Effect<void, ModelError> => {
+      const isFirst = noteRead(progress, parts, now())
+      const news = acceptAll(cell, parts)
+      noteUsage(meter, cell.view)
+      const pushed = push(out, news, progress, now)
+      const told = isFirst ? Effect.andThen(accepted, pushed) : pushed
+      return cell.view.differs ? Effect.andThen(told, Effect.fail(interrupted("replay_differs"))) : told
     }
+    const ended = Effect.suspend((): Effect.Effect<ModelReply, ModelError> => {
+      const { reply } = cell.view
+      return reply === null ? Effect.fail(interrupted(null)) : Effect.succeed(reply)
+    })
     return Effect.andThen(
-      Stream.runForEachArray(client.stream(conversation.wire(plan)), show),
-      Effect.suspend(() =>
-        last === null
-          ? Effect.fail(makeModelError({ kind: "interrupted", status: null, model: plan.route.model }))
-          : Effect.succeed(last)
-      )
+      Stream.runForEachArray(options.clientOf(client).stream(conversation.wire(plan)), onRead),
+      ended
     )
   }
-
-  /** A Reset drops everything the consumer has; fragments that are kept are shown again behind it. */
-  const reset = Effect.suspend(() => {
-    forget()
-    const kept = textOf(conversation.window())
-    const parts: ReadonlyArray<ReplyPart> = [{ _tag: "Reset" }, { _tag: "TextDelta", text: kept }]
-    return Effect.asVoid(Queue.offerAll(out, kept === "" ? parts.slice(0, 1) : parts))
-  })
-
-  /** Does what the machine decided about the text on screen. True = it was dropped. */
-  const go = (decided: Shown): Effect.Effect<boolean> => {
-    switch (decided) {
-      case "none":
-        return Effect.succeed(false)
-      case "restart":
-        return Effect.as(reset, true)
-      case "resume":
-        conversation.keepShown(shown.text)
-        forget()
-        return Effect.succeed(false)
-      case "splice":
-        replay = { expected: shown.text, matched: 0 }
-        return Effect.succeed(false)
-    }
-  }
-
-  const driver: AttemptDriver = {
+  return {
     streaming: true,
     promptTokens: conversation.promptTokens,
     fault: conversation.fault,
     attempt,
     classify: (result, plan, durationMillis) =>
       conversation.classify(result, plan, durationMillis, {
-        delivered: shown.text.length,
-        unfinishable: shown.toolCalls || (shown.text === "" && shown.reasoning),
-        replayDiffers
+        delivered: StreamView.deliveredOf(cell.view),
+        unfinishable: StreamView.isUnfinishable(cell.view),
+        replayDiffers: cell.view.differs
       }),
-    prepare: (action) =>
-      Effect.suspend(() => {
-        if (action._tag === "Continue") {
-          conversation.keep((last ?? aside)?.text ?? "")
-          aside = null
-          forget()
-          return Effect.succeed(false)
-        }
-        if (action._tag === "Escalate") aside = last
-        return Effect.map(
-          go("shown" in action ? action.shown : "none"),
-          (dropped) => dropped || action._tag === "Escalate"
-        )
-      }),
+    prepare: (action) => prepare(conversation, out, cell, action),
     compact: conversation.compact,
     merge: conversation.merge,
-    partial: () => conversation.partial(shown.text === "" ? ((last ?? aside)?.text ?? null) : shown.text)
+    partial: () => conversation.partial(StreamView.partialOf(cell.view))
   }
+}
 
-  const reply = yield* recover(options.loop, driver)
-  // A refusal has no text: what was shown before it is not part of the reply.
-  if (reply.refusal !== null && (shown.text !== "" || textOf(conversation.window()) !== ""))
-    yield* Queue.offer(out, { _tag: "Reset" })
-  yield* Queue.offer(out, { _tag: "Finish", reply })
-})
+/** The first read of a 200 spends tokens, however it ends. */
+const noteUsage = (meter: Meter, view: StreamView.StreamView): void => {
+  meter.began = true
+  meter.usage = view.usage
+}
+
+/** Does to window and view what the machine has decided. True = what the consumer had is dropped, or set aside. */
+const prepare = (
+  conversation: Conversation,
+  out: Out,
+  cell: ViewCell,
+  action: RecoveryAction
+): Effect.Effect<boolean> =>
+  Effect.suspend(() => {
+    const { view } = cell
+    const show = ({ view: next, parts }: StreamView.Told): Effect.Effect<void> => {
+      cell.view = next
+      return parts.length === 0 ? Effect.void : Effect.asVoid(Queue.offerAll(out, parts))
+    }
+    if (action._tag === "Continue") {
+      conversation.keep(StreamView.fragmentOf(view))
+      return Effect.as(show(StreamView.goOn(view)), false)
+    }
+    if (action._tag === "Escalate") return Effect.as(show(StreamView.setAside(view)), true)
+    switch ("shown" in action ? action.shown : "none") {
+      case "none":
+        return Effect.succeed(false)
+      case "restart":
+        return Effect.as(show(StreamView.restart(view)), true)
+      case "resume":
+        conversation.keepShown(view.text)
+        return Effect.as(show({ view: StreamView.resume(view), parts: [] }), false)
+      case "splice":
+        return Effect.as(show({ view: StreamView.replay(view), parts: [] }), false)
+    }
+  })
