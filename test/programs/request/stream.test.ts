@@ -215,6 +215,34 @@ describe("after a cut", () => {
       then: "abc d Finish"
     },
     {
+      rule: "a replay that turns out a refusal is kept",
+      policy: { onCut: "splice" },
+      scripts: [
+        { moves: ["ab"], end: "cut" },
+        { moves: [], end: { refusal: "no" } }
+      ],
+      then: "ab Reset Finish"
+    },
+    {
+      rule: "a replay that turns out a tool call is kept and not paid for again",
+      policy: { onCut: "splice" },
+      scripts: [
+        { moves: ["ab"], end: "cut" },
+        { moves: [{ think: "hm" }, { call }], end: "stop" }
+      ],
+      then: "ab Reset ToolCallReady Finish"
+    },
+    {
+      rule: "a refused second fragment drops the first, too",
+      policy: { onCut: "splice" },
+      scripts: [
+        { moves: ["ab"], end: "length" },
+        { moves: ["cd"], end: "cut" },
+        { moves: [], end: { refusal: "no" } }
+      ],
+      then: "ab cd Reset Finish"
+    },
+    {
       rule: "a cut tool call is only restarted",
       policy: { onCut: "resume" },
       scripts: [
@@ -263,7 +291,7 @@ describe("after a cut", () => {
       assert.strictEqual(tags(world), then)
       assert.strictEqual(Exit.isSuccess(exit), then.endsWith("Finish"))
       const last = world.parts.at(-1)
-      if (last?._tag === "Finish") assert.strictEqual(last.reply.text, shown(world.parts))
+      if (last?._tag === "Finish") assert.strictEqual(last.reply.text ?? "", shown(world.parts))
       assert.strictEqual(world.open.count, 0)
     })
   )
