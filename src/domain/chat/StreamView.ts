@@ -247,11 +247,11 @@ export const goOn = (view: StreamView): Told => {
   return { view: resume(shown), parts }
 }
 
-/** The next attempt has to begin with what the consumer has. */
+/** The next attempt has to begin with the text that the consumer has of this one. */
 export const replay = (view: StreamView): StreamView => ({
   ...settled(view),
-  replayed: view.text === "" ? null : 0,
-  isReplay: view.text !== ""
+  replayed: 0,
+  isReplay: true
 })
 
 /** What the consumer has of the attempt is dropped; the kept text is shown again behind the Reset. */
@@ -267,16 +267,8 @@ export const restart = (view: StreamView): Told => {
 /** The budget is raised: like a new beginning, with the partial reply set aside. */
 export const setAside = (view: StreamView): Told => restart({ ...view, aside: view.reply })
 
-const settled = (view: StreamView): StreamView => ({
-  ...view,
-  reasoned: 0,
-  calls: [],
-  isCalling: false,
-  replayed: null,
-  isReplay: false,
-  differs: false,
-  held: null
-})
+/** Nothing of the attempt is pending any more; what it has brought is for the next decision to say. */
+const settled = (view: StreamView): StreamView => ({ ...view, reasoned: 0, calls: [], replayed: null, isReplay: false })
 
 /** The joined reply as the consumer has it: reasoning that was shown is part of it. */
 export const finish = (view: StreamView, joined: ModelReply): ReplyPart => ({

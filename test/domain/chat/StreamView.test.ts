@@ -247,6 +247,47 @@ describe("a view of a stream", () => {
       then: "(hm) ab c (!)"
     },
     {
+      rule: "does not repeat the reasoning of a replay at its end",
+      steps: [
+        "begin",
+        think("hm"),
+        text("ab"),
+        "replay",
+        "begin",
+        think("so"),
+        text("abc"),
+        end({ text: "abc", reasoning: "so" })
+      ],
+      then: "(hm) ab c"
+    },
+    {
+      rule: "tells at the end the reasoning of an attempt that goes on",
+      steps: [
+        "begin",
+        think("hm"),
+        text("ab"),
+        "replay",
+        "begin",
+        text("abc"),
+        "resume",
+        "begin",
+        text("d"),
+        end({ text: "d", reasoning: "so" })
+      ],
+      then: "(hm) ab c d (so)"
+    },
+    {
+      rule: "tells under a length stop again only the calls that had closed, when it begins again",
+      steps: [
+        "begin",
+        text("x"),
+        calling("1"),
+        calling("2"),
+        end({ text: null, finishReason: "length", toolCalls: [call("1"), call("2"), call("3")] })
+      ],
+      then: "x call:1 call:2 Reset call:1 call:2"
+    },
+    {
       rule: "tells the reasoning of a replay when there had been none",
       steps: ["begin", text("ab"), "replay", "begin", think("so"), text("abc"), end({ text: "abc", reasoning: "so" })],
       then: "ab c (so)"
