@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
-import { variableNames } from "../src/programs/commands/Settings.ts"
+import { configurationPage } from "../scripts/configurationPage.ts"
+import { variableNames } from "../src/programs/commands/settingVariables.ts"
 
 const root = join(import.meta.dirname, "..")
 
@@ -63,6 +64,10 @@ describe("the documents", () => {
     const text = readFileSync(join(root, "docs/configuration.md"), "utf8")
     const told = new Set([...text.matchAll(/`((?:OPENAI|HOLDFAST)_[A-Z_]+)`/g)].map((found) => found[1] ?? ""))
     assert.deepStrictEqual([...told].sort(), [...variableNames].sort())
+  })
+
+  it("have the configuration page that the source makes (npm run docs)", () => {
+    assert.strictEqual(readFileSync(join(root, "docs/configuration.md"), "utf8"), configurationPage)
   })
 
   it.each(documents.filter((document) => document !== "AGENTS.md"))(

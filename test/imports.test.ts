@@ -26,7 +26,18 @@ const order: ReadonlyArray<string> = [
 ]
 
 /** Data modules of effect that the domain may use. `Effect` only for the default values of schema fields. */
-const domainModules = ["Data", "Duration", "Option", "Order", "Predicate", "Redacted", "Result", "Schema", "Effect"]
+const domainModules = [
+  "Data",
+  "Duration",
+  "Option",
+  "Order",
+  "Predicate",
+  "Redacted",
+  "Result",
+  "Schema",
+  "SchemaTransformation",
+  "Effect"
+]
 const unstable = ["ai", "http", "cli", "persistence", "observability", "encoding", "workflow", "cluster", "sql"]
 
 interface Source {

@@ -1,12 +1,8 @@
-/** A resolved policy as a table people can read: routes, budgets, the first ten delays, the longest wait. */
-import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
-
-const span = (millis: number | null): string => {
-  if (millis === null) return "none"
-  if (millis % 3_600_000 === 0) return `${millis / 3_600_000} h`
-  if (millis % 60_000 === 0) return `${millis / 60_000} min`
-  return millis % 1000 === 0 || millis > 1000 ? `${millis / 1000} s` : `${millis} ms`
-}
+/** A resolved policy as a table people can read: routes, then every field of the table of fields, with the delays. */
+import { spanText } from "../failure/wording.ts"
+import { spanWords } from "./PolicyField.ts"
+import { policyFieldNames, wordsOf, type PolicyFieldName } from "./policyFields.ts"
+import type { RecoveryPolicy, Route } from "./RecoveryPolicy.ts"
 
 /** Delays of the backoff before jitter, milliseconds. */
 export const delaysOf = (policy: RecoveryPolicy, count: number): ReadonlyArray<number> =>
@@ -22,7 +18,7 @@ export const worstCaseWait = (policy: RecoveryPolicy): number | null => {
   return policy.deadline === null ? full : Math.min(full, policy.deadline)
 }
 
-const longest = (millis: number | null): string => (millis === null ? "unlimited" : span(millis))
+const longest = (millis: number | null): string => (millis === null ? "unlimited" : spanText(millis))
 
 const known = (value: number | null): string => (value === null ? "unknown" : String(value))
 
@@ -31,71 +27,33 @@ export interface Row {
   readonly value: string
 }
 
+const routeRow = (route: Route, at: number): Row => ({
+  field: at === 0 ? "primary" : `fallback ${at}`,
+  value: `${route.model}${route.client === null ? "" : ` (client ${route.client})`}, writes at most ${known(route.outputLimit)}, window ${known(route.contextWindow)}`
+})
+
+/** Fields of which a policy says more than their own value. */
+const fuller: { readonly [Name in PolicyFieldName]?: (policy: RecoveryPolicy) => ReadonlyArray<Row> } = {
+  backoff: (policy) => [
+    {
+      field: "backoff",
+      value: `${delaysOf(policy, 10).map(spanText).join(", ")} (each +0..${policy.backoff.jitter * 100} %)`
+    },
+    { field: "longest backoff in all", value: longest(worstCaseWait(policy)) }
+  ],
+  deadline: (policy) => [
+    {
+      field: "deadline",
+      value: policy.deadline === null ? "none" : `${spanWords(policy.deadline)} per ${policy.deadlinePer}`
+    }
+  ],
+  deadlinePer: () => []
+}
+
 /** The table as rows, for commands and documents. */
 export const rowsOf = (policy: RecoveryPolicy): ReadonlyArray<Row> => [
-  ...policy.routes.map((route, at) => ({
-    field: at === 0 ? "primary" : `fallback ${at}`,
-    value: `${route.model}${route.client === null ? "" : ` (client ${route.client})`}, writes at most ${known(route.outputLimit)}, window ${known(route.contextWindow)}`
-  })),
-  {
-    field: "retry",
-    value: `${policy.retry.join(", ") || "nothing"}${policy.shedOnOverload ? "; gives up at the first overload" : ""}`
-  },
-  { field: "retryAfter", value: policy.retryAfter },
-  {
-    field: "x-should-retry: true",
-    value: policy.trustShouldRetry ? "repeats what else would not be" : "is not obeyed"
-  },
-  { field: "maxAttempts", value: policy.maxAttempts === null ? "unlimited" : String(policy.maxAttempts) },
-  {
-    field: "backoff",
-    value: `${delaysOf(policy, 10).map(span).join(", ")} (each +0..${policy.backoff.jitter * 100} %)`
-  },
-  { field: "longest backoff in all", value: longest(worstCaseWait(policy)) },
-  {
-    field: "deadline",
-    value: policy.deadline === null ? "none" : `${span(policy.deadline)} per ${policy.deadlinePer}`
-  },
-  { field: "hardCap", value: span(policy.hardCap) },
-  { field: "resetCap", value: span(policy.resetCap) },
-  { field: "attemptTimeout", value: span(policy.attemptTimeout) },
-  { field: "firstTokenTimeout", value: span(policy.firstTokenTimeout) },
-  { field: "idleTimeout", value: span(policy.idleTimeout) },
-  { field: "contentTimeout", value: span(policy.contentTimeout) },
-  { field: "heartbeat", value: span(policy.heartbeat) },
-  {
-    field: "fallbackAfter",
-    value:
-      Object.entries(policy.fallbackAfter)
-        .map(([name, count]) => `${name} ${count}`)
-        .join(", ") || "never"
-  },
-  { field: "fallbackScope", value: policy.fallbackScope },
-  {
-    field: "routeHealth",
-    value:
-      policy.routeHealth === null
-        ? "off"
-        : `opens on ${policy.routeHealth.counts.join(", ")}; cool-down ${span(policy.routeHealth.coolDown)}, at most ${span(policy.routeHealth.coolDownMax)}`
-  },
-  { field: "initialMaxTokens", value: String(policy.initialMaxTokens) },
-  {
-    field: "escalatedMaxTokens",
-    value:
-      policy.raise === "never"
-        ? "never raised"
-        : `${policy.escalatedMaxTokens}${policy.raise === "ifTimeAllows" ? ", if the time allows" : ""}`
-  },
-  {
-    field: "maxContinuations",
-    value: `${policy.maxContinuations}, or ${policy.minContinuationGain.times} in a row under ${policy.minContinuationGain.tokens} tokens`
-  },
-  { field: "seamRepair", value: policy.seamRepair === 0 ? "off" : `up to ${policy.seamRepair} characters` },
-  {
-    field: "compaction",
-    value: `${policy.compaction.mode}, keeps ${policy.compaction.keepRecentMessages} messages${policy.suspectOverflow ? "; a bare 400, 413 or 422 over the window counts" : ""}`
-  },
-  { field: "onCut", value: policy.onCut }
+  ...policy.routes.map(routeRow),
+  ...policyFieldNames.flatMap((name) => fuller[name]?.(policy) ?? [{ field: name, value: wordsOf(name, policy[name]) }])
 ]
 
 /** The table as text, one row per line. */

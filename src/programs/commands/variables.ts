@@ -1,41 +1,75 @@
-/** The variables a command sees: the environment, then `.env` of the working folder. */
+/** The variables a command sees: its flags, then the environment, then `.env` of the working folder. */
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import type { PresetName } from "../../domain/recovery/RecoveryPolicy.ts"
-import { outlineSettings, parseDotEnv, resolveSettings, unknownVariable, type Variables } from "./Settings.ts"
+import { requestSettings, settingsOutline } from "./Settings.ts"
+import { variableNames } from "./settingVariables.ts"
 
-export const variables = (environment: Variables): Effect.Effect<Variables, never, FileSystem.FileSystem> =>
+export type Variables = Readonly<Record<string, string | undefined>>
+
+/** An empty value is a value: it hides what a weaker source says. */
+const kept = { preserveEmptyStrings: true }
+
+/** `NAME=value` lines; a folder without the file has none. */
+const dotEnv: Effect.Effect<ConfigProvider.ConfigProvider, never, FileSystem.FileSystem> = ConfigProvider.fromDotEnv(
+  kept
+).pipe(Effect.catch(() => Effect.succeed(ConfigProvider.fromDotEnvContents("", kept))))
+
+/** Whole names only: `OPENAI_MODEL_OLD` in one source does not hide `OPENAI_MODEL` in a weaker one. */
+const flat = (source: ConfigProvider.ConfigProvider): ConfigProvider.ConfigProvider =>
+  ConfigProvider.make((path) =>
+    Effect.map(source.load(path), (node) =>
+      node?.value === undefined ? undefined : ConfigProvider.makeValue(node.value)
+    )
+  )
+
+/** Names a source has under a beginning. Sources split names at `_` and tell one part at a time. */
+const namesUnder = (
+  source: ConfigProvider.ConfigProvider,
+  path: ReadonlyArray<string>
+): Effect.Effect<ReadonlyArray<string>, ConfigProvider.SourceError> =>
   Effect.gen(function* () {
-    const fs = yield* FileSystem.FileSystem
-    const text = yield* fs.readFileString(".env").pipe(Effect.catch(() => Effect.succeed("")))
-    return { ...parseDotEnv(text), ...environment }
+    const node = yield* source.load(path)
+    if (node === undefined) return []
+    const own = node.value === undefined ? [] : [path.join("_")]
+    const parts =
+      node._tag === "Record" ? [...node.keys] : node._tag === "Array" ? [...Array(node.length).keys()].map(String) : []
+    const below = yield* Effect.forEach(parts, (part) => namesUnder(source, [...path, part]))
+    return [...own, ...below.flat()]
   })
 
-/** Reads the variables for a command; `flags` win over everything. A variable nobody knows is a fault, too. */
-const read = <A>(
-  environment: Variables,
-  flags: Variables,
-  resolve: (variables: Variables) => A
-): Effect.Effect<A, ConfigurationError, FileSystem.FileSystem> =>
-  Effect.flatMap(variables(environment), (found) =>
-    Effect.try({
-      try: () => {
-        const unknown = unknownVariable(found)
-        if (unknown !== null) throw unknown
-        return resolve({ ...found, ...flags })
-      },
-      catch: (cause) =>
-        cause instanceof ConfigurationError
-          ? cause
-          : new ConfigurationError({ field: "configuration", reason: String(cause) })
+/** A `HOLDFAST_*` variable that no command reads is most likely a misspelt one. */
+export const refuseUnknown = (source: ConfigProvider.ConfigProvider): Effect.Effect<void, ConfigurationError> =>
+  Effect.gen(function* () {
+    const names = yield* namesUnder(source, ["HOLDFAST"]).pipe(Effect.catch(() => Effect.succeed([])))
+    const found = names.find((name) => !variableNames.includes(name))
+    if (found === undefined) return
+    const known = variableNames.filter((name) => name.startsWith("HOLDFAST_"))
+    return yield* new ConfigurationError({ field: found, reason: `is none of ${known.join(", ")}` })
+  })
+
+/** Reads settings for a command; `flags` win over everything. */
+const read =
+  (environment: Variables, flags: Variables) =>
+  <A>(self: Effect.Effect<A, ConfigurationError>): Effect.Effect<A, ConfigurationError, FileSystem.FileSystem> =>
+    Effect.gen(function* () {
+      const file = yield* dotEnv
+      const outer = ConfigProvider.fromEnvRecord({ ...environment }, kept)
+      yield* refuseUnknown(outer)
+      yield* refuseUnknown(file)
+      const inOrder = flat(ConfigProvider.fromEnvRecord({ ...flags }, kept)).pipe(
+        ConfigProvider.orElse(flat(outer)),
+        ConfigProvider.orElse(flat(file))
+      )
+      return yield* Effect.provideService(self, ConfigProvider.ConfigProvider, inOrder)
     })
-  )
 
 /** Settings of a command that sends requests. */
 export const settings = (environment: Variables, flags: Variables, preset: PresetName) =>
-  read(environment, flags, (found) => resolveSettings(found, preset))
+  read(environment, flags)(requestSettings(preset))
 
 /** Settings of a command that only shows them: nothing has to be set. */
 export const outline = (environment: Variables, flags: Variables, preset: PresetName) =>
-  read(environment, flags, (found) => outlineSettings(found, preset))
+  read(environment, flags)(settingsOutline(preset))

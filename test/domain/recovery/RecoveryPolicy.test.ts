@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Duration from "effect/Duration"
-import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { ConfigurationError } from "../../../src/domain/failure/ConfigurationError.ts"
 import { describe as describePolicy, worstCaseWait } from "../../../src/domain/recovery/describe.ts"
+import { presetNames } from "../../../src/domain/recovery/PolicyField.ts"
+import { policyFieldNames, wordsOf } from "../../../src/domain/recovery/policyFields.ts"
 import {
   forBackground,
   presets,
@@ -12,13 +13,6 @@ import {
   routeAt,
   type RecoveryPolicyInput
 } from "../../../src/domain/recovery/RecoveryPolicy.ts"
-import {
-  outlineSettings,
-  parseDotEnv,
-  resolveSettings,
-  unknownVariable,
-  type Variables
-} from "../../../src/programs/commands/Settings.ts"
 
 const routes = [{ model: "large" }, { model: "small" }]
 
@@ -125,6 +119,19 @@ describe("a policy", () => {
     assert.strictEqual(routeAt(policy, 9).model, "a")
   })
 
+  it("keeps what a spread of a preset says of every field", () => {
+    for (const name of presetNames) {
+      const { routes: _, ...rest } = new RecoveryPolicy({ ...presets[name], routes })
+      assert.deepStrictEqual({ ...rest }, { ...presets[name] })
+    }
+  })
+
+  it("has every field of the table, with words for each value of each preset", () => {
+    assert.deepStrictEqual(Object.keys(new RecoveryPolicy({ routes })).sort(), ["routes", ...policyFieldNames].sort())
+    for (const name of presetNames)
+      for (const field of policyFieldNames) assert.isAbove(wordsOf(field, presets[name][field]).length, 0)
+  })
+
   it("survives its own JSON", () => {
     const policy = new RecoveryPolicy({ ...RecoveryPolicy.broad, routes })
     const codec = Schema.toCodecJson(RecoveryPolicy)
@@ -183,104 +190,5 @@ describe("a policy", () => {
     assert.strictEqual(worstCaseWait(new RecoveryPolicy({ routes, maxAttempts: 3, deadline: null })), 1_875)
     assert.strictEqual(worstCaseWait(new RecoveryPolicy({ routes, deadline: 1_000 })), 1_000)
     assert.strictEqual(worstCaseWait(new RecoveryPolicy({ ...RecoveryPolicy.unattended, routes })), null)
-  })
-})
-
-describe("settings", () => {
-  const good: Variables = { OPENAI_API_KEY: "sk-secret-value", OPENAI_MODEL: "large", OPENAI_FALLBACK_MODEL: "small" }
-
-  it("give the policy, the models and the limits", () => {
-    const settings = resolveSettings({
-      ...good,
-      HOLDFAST_PRESET: "broad",
-      HOLDFAST_DEADLINE: "90 seconds",
-      HOLDFAST_IDLE_TIMEOUT: "none",
-      HOLDFAST_HEARTBEAT: "500",
-      HOLDFAST_MAX_ATTEMPTS: "4",
-      HOLDFAST_MODEL_MAX_TOKENS: "64000",
-      OPENAI_BASE_URL: "http://127.0.0.1:1/v1"
-    })
-    assert.deepStrictEqual(
-      settings.policy.routes.map((route) => [route.model, route.outputLimit]),
-      [
-        ["large", 64_000],
-        ["small", 64_000]
-      ]
-    )
-    assert.deepStrictEqual(
-      [
-        settings.policy.deadline,
-        settings.policy.idleTimeout,
-        settings.policy.heartbeat,
-        settings.policy.maxAttempts,
-        settings.preset,
-        settings.baseUrl
-      ],
-      [90_000, null, 500, 4, "broad", "http://127.0.0.1:1/v1"]
-    )
-    assert.strictEqual(Redacted.value(settings.apiKey), "sk-secret-value")
-    assert.strictEqual(resolveSettings({ ...good, OPENAI_FALLBACK_MODEL: "none" }).policy.routes.length, 1)
-  })
-
-  it("give each model the price it has, and no other one", () => {
-    const prices = (value: string) =>
-      resolveSettings({ ...good, HOLDFAST_PRICES: value }).policy.routes.map((route) => route.prices)
-    assert.deepStrictEqual(prices("large=2/10/0.5, org/x=1/1"), [
-      { inputPerM: 2, outputPerM: 10, cachedInputPerM: 0.5 },
-      null
-    ])
-    assert.deepStrictEqual(prices("small=0.1/0.4,"), [null, { inputPerM: 0.1, outputPerM: 0.4 }])
-  })
-
-  it.each<readonly [string, Variables]>([
-    ["HOLDFAST_PRICES", { HOLDFAST_PRICES: "large=2" }],
-    ["HOLDFAST_PRICES", { HOLDFAST_PRICES: "large=-2/10" }],
-    ["HOLDFAST_PRICES", { HOLDFAST_PRICES: "2/10" }],
-    ["OPENAI_API_KEY", { OPENAI_API_KEY: undefined }],
-    ["OPENAI_API_KEY", { OPENAI_API_KEY: "  " }],
-    ["OPENAI_MODEL", { OPENAI_MODEL: undefined }],
-    ["OPENAI_FALLBACK_MODEL", { OPENAI_FALLBACK_MODEL: undefined }],
-    ["OPENAI_FALLBACK_MODEL", { OPENAI_FALLBACK_MODEL: "large" }],
-    ["OPENAI_BASE_URL", { OPENAI_BASE_URL: "file:///x" }],
-    ["OPENAI_BASE_URL", { OPENAI_BASE_URL: "" }],
-    ["OPENAI_BASE_URL", { OPENAI_BASE_URL: "localhost" }],
-    ["HOLDFAST_PRESET", { HOLDFAST_PRESET: "wild" }],
-    ["HOLDFAST_MAX_ATTEMPTS", { HOLDFAST_MAX_ATTEMPTS: "many" }],
-    ["HOLDFAST_MAX_ATTEMPTS", { HOLDFAST_MAX_ATTEMPTS: "0" }],
-    ["HOLDFAST_MODEL_MAX_TOKENS", { HOLDFAST_MODEL_MAX_TOKENS: "0" }],
-    ["HOLDFAST_CONTEXT_WINDOW", { HOLDFAST_CONTEXT_WINDOW: "0" }],
-    ["HOLDFAST_DEADLINE", { HOLDFAST_DEADLINE: "soon" }]
-  ])("name %s when it is missing or wrong, and show no secret", (name, changes) => {
-    const error = fault(() => resolveSettings({ ...good, ...changes }))
-    assert.strictEqual(error.field, name)
-    assert.notInclude(error.message, "secret")
-  })
-
-  it("name everything that is missing at once", () => {
-    const error = fault(() => resolveSettings({ OPENAI_MODEL: "large", OPENAI_BASE_URL: "localhost" }))
-    assert.strictEqual(error.field, "OPENAI_API_KEY, OPENAI_FALLBACK_MODEL")
-    assert.include(error.reason, "or the word none")
-  })
-
-  it("can be outlined when nothing is set, but not when something is wrong", () => {
-    const found = outlineSettings({}, "broad")
-    assert.deepStrictEqual(found.notSet, ["OPENAI_API_KEY", "OPENAI_MODEL", "OPENAI_FALLBACK_MODEL"])
-    assert.include(describePolicy(found.policy), "(OPENAI_MODEL is not set)")
-    assert.deepStrictEqual(outlineSettings(good).notSet, [])
-    assert.strictEqual(fault(() => outlineSettings({ OPENAI_BASE_URL: "localhost" })).field, "OPENAI_BASE_URL")
-  })
-
-  it("find a variable that is misspelt", () => {
-    const error = unknownVariable({ ...good, PATH: "/bin", HOLDFAST_MAX_ATTEMTPS: "3" })
-    assert.strictEqual(error?.field, "HOLDFAST_MAX_ATTEMTPS")
-    assert.include(error?.reason, "HOLDFAST_MAX_ATTEMPTS")
-    assert.isNull(unknownVariable({ ...good, HOLDFAST_MAX_ATTEMPTS: "3" }))
-  })
-
-  it("read a .env text", () => {
-    assert.deepStrictEqual(
-      parseDotEnv("# note\nA=1\n export B = two words # rest\nC=\"x # y\"\nD='q'\nbroken\n\r\nE=\r\n"),
-      { A: "1", B: "two words", C: "x # y", D: "q", E: "" }
-    )
   })
 })

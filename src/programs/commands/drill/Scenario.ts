@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import { isObject, parse } from "../../../domain/chat/json.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { FaultKind } from "../../../domain/failure/FaultKind.ts"
+import { policyChanges } from "./policyChanges.ts"
 
 /** The wire of a scenario's requests and answers. `openai` is chat. */
 const Adapter = Schema.Literals(["openai", "responses", "anthropic"])
@@ -104,7 +105,6 @@ export const ToolBehaviour = Schema.Struct({
 export type ToolBehaviour = typeof ToolBehaviour.Type
 
 const limit = opt(Schema.NullOr(Schema.Union([Count, Schema.Record(Schema.String, Count)])))
-const millis = opt(Schema.NullOr(Schema.Finite))
 
 const Price = Schema.Struct({
   inputPerM: Schema.Finite,
@@ -116,27 +116,11 @@ const Price = Schema.Struct({
 export const ScenarioConfig = Schema.Struct({
   primary: opt(Schema.String),
   fallback: opt(Schema.NullOr(Schema.String)),
-  maxAttempts: opt(Count),
-  deadlineMs: millis,
-  hardCapMs: millis,
-  attemptTimeoutMs: millis,
-  firstTokenTimeoutMs: millis,
-  idleTimeoutMs: millis,
-  contentTimeoutMs: millis,
-  heartbeatMs: millis,
-  resetCapMs: millis,
-  fallbackAfter: opt(Schema.Record(Schema.String, Count)),
+  ...policyChanges,
   routeHealth: opt(Schema.Literals(["on", "off"])),
-  initialMaxTokens: opt(Count),
-  escalatedMaxTokens: opt(Count),
   modelMaxTokens: limit,
   contextWindow: limit,
   estimateTokens: opt(Count),
-  maxContinuations: opt(Count),
-  continuationPrompt: opt(Schema.String),
-  minContinuationGain: opt(Schema.Struct({ tokens: Count, times: Count })),
-  onCut: opt(Schema.Literals(["restart", "resume", "splice", "fail"])),
-  compaction: opt(Schema.Struct({ mode: Schema.Literals(["once", "off"]), keepRecentMessages: opt(Count) })),
   codes: opt(Schema.Array(Schema.Struct({ status: Count, code: Schema.String, kind: FaultKind }))),
   budgetParam: opt(Schema.Record(Schema.String, Schema.Literals(["max_tokens", "max_completion_tokens"]))),
   prices: opt(Schema.Record(Schema.String, Price)),

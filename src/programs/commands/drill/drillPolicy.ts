@@ -1,6 +1,7 @@
 /** The policy of a drill: its own defaults, then the preset, then what the scenario changes. */
 import type { PresetName, RecoveryPolicyInput, RouteInput } from "../../../domain/recovery/RecoveryPolicy.ts"
 import { presets } from "../../../domain/recovery/RecoveryPolicy.ts"
+import { changesIn } from "./policyChanges.ts"
 import type { Scenario, ScenarioConfig } from "./Scenario.ts"
 
 type Limit = ScenarioConfig["modelMaxTokens"]
@@ -11,7 +12,12 @@ const limitOf = (limit: Limit, model: string, otherwise: number | null): number 
 /** Every model of a drill can write so many tokens unless the scenario says otherwise. */
 const defaultOutputLimit = 64_000
 
-export const modelsOf = (scenario: Scenario): { readonly primary: string; readonly fallback: string | null } => ({
+export interface Models {
+  readonly primary: string
+  readonly fallback: string | null
+}
+
+export const modelsOf = (scenario: Scenario): Models => ({
   primary: scenario.config?.primary ?? "primary-model",
   fallback: scenario.config?.fallback === undefined ? "fallback-model" : scenario.config.fallback
 })
@@ -31,44 +37,15 @@ const routeOf = (config: ScenarioConfig, model: string, primary: string): RouteI
   }
 }
 
-const present = <K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } =>
-  value === undefined ? {} : ({ [key]: value } as { readonly [P in K]: V })
-
 /** The fields a scenario's config changes, in the policy's names. */
 export const changesOf = (config: ScenarioConfig): Omit<Partial<RecoveryPolicyInput>, "routes"> => ({
-  ...present("maxAttempts", config.maxAttempts),
-  ...present("deadline", config.deadlineMs),
-  ...present("hardCap", config.hardCapMs),
-  ...present("attemptTimeout", config.attemptTimeoutMs),
-  ...present("firstTokenTimeout", config.firstTokenTimeoutMs),
-  ...present("idleTimeout", config.idleTimeoutMs),
-  ...present("contentTimeout", config.contentTimeoutMs),
-  ...present("heartbeat", config.heartbeatMs),
-  ...present("resetCap", config.resetCapMs),
-  ...present("fallbackAfter", config.fallbackAfter),
-  ...present("initialMaxTokens", config.initialMaxTokens),
-  ...present("escalatedMaxTokens", config.escalatedMaxTokens),
-  ...present("maxContinuations", config.maxContinuations),
-  ...present("continuationPrompt", config.continuationPrompt),
-  ...present("minContinuationGain", config.minContinuationGain),
-  ...present("onCut", config.onCut),
-  ...(config.compaction === undefined
-    ? {}
-    : {
-        compaction: {
-          mode: config.compaction.mode,
-          ...present("keepRecentMessages", config.compaction.keepRecentMessages)
-        }
-      }),
+  ...changesIn(config),
   ...(config.routeHealth === undefined
     ? {}
     : { routeHealth: config.routeHealth === "on" ? presets.broad.routeHealth : null })
 })
 
-export const policyInputOf = (
-  scenario: Scenario,
-  models: { readonly primary: string; readonly fallback: string | null } = modelsOf(scenario)
-): RecoveryPolicyInput => {
+export const policyInputOf = (scenario: Scenario, models: Models = modelsOf(scenario)): RecoveryPolicyInput => {
   const config = scenario.config ?? {}
   const preset: PresetName = scenario.preset ?? "strict"
   const fallback = preset === "background" && config.fallback === undefined ? null : models.fallback

@@ -27,7 +27,7 @@ import { RecoveryPolicy } from "../../../domain/recovery/RecoveryPolicy.ts"
 import { isRecoveryError } from "../../../domain/failure/RecoveryError.ts"
 import type { ReplyPart } from "../../../domain/chat/ReplyPart.ts"
 import type { Scenario, ScenarioCall } from "./Scenario.ts"
-import { resolveSettings } from "../Settings.ts"
+import { requestSettings, withVariables } from "../Settings.ts"
 import * as Usage from "../../../domain/chat/Usage.ts"
 import * as BudgetMemory from "../../../layers/stores/BudgetMemory.ts"
 import * as World from "./drillWorld.ts"
@@ -42,7 +42,7 @@ import type { ModelClient } from "../../../services/ModelClient.ts"
 import { PolicyOverride, TokenEstimate } from "../../../services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../../../services/Recovery.ts"
 import type { AgentFailure } from "../../agent/runAgent.ts"
-import { changesOf, modelsOf, policyInputOf } from "./drillPolicy.ts"
+import { changesOf, modelsOf, policyInputOf, type Models } from "./drillPolicy.ts"
 import { conversationOf, makeRecord, turnOf, type AgentRecord } from "./playAgent.ts"
 
 /** A result line as the scenario format fixes it; `unsupported` says why a scenario was not played. */
@@ -124,24 +124,30 @@ const profileOf = (scenario: Scenario): ProviderProfile => {
 }
 
 /** The configuration as a command would resolve it, from the drill's values and the scenario's changes. */
-const settingsOf = (scenario: Scenario) => {
+const settingsOf = (
+  scenario: Scenario
+): Effect.Effect<
+  { readonly models: Models; readonly apiKey: string; readonly baseUrl: string | null },
+  ConfigurationError
+> => {
   const changes = scenario.config?.env
   const models = modelsOf(scenario)
   const apiKey = scenario.config?.apiKey ?? dummyKey
-  if (changes === undefined) return { models, apiKey, baseUrl: scenario.config?.baseUrl ?? null }
+  if (changes === undefined) return Effect.succeed({ models, apiKey, baseUrl: scenario.config?.baseUrl ?? null })
   const variables: Record<string, string | undefined> = {
     OPENAI_API_KEY: apiKey,
     OPENAI_MODEL: models.primary,
     OPENAI_FALLBACK_MODEL: models.fallback ?? "none"
   }
   for (const [name, value] of Object.entries(changes)) variables[name] = value ?? undefined
-  const settings = resolveSettings(variables)
-  const [primary, fallback] = settings.policy.routes
-  return {
-    models: { primary: primary.model, fallback: fallback?.model ?? null },
-    apiKey: Redacted.value(settings.apiKey),
-    baseUrl: settings.baseUrl
-  }
+  return requestSettings("strict").pipe(
+    Effect.map(({ policy, apiKey: key, baseUrl }) => ({
+      models: { primary: policy.routes[0].model, fallback: policy.routes[1]?.model ?? null },
+      apiKey: Redacted.value(key),
+      baseUrl
+    })),
+    withVariables(variables)
+  )
 }
 
 const messagesOf = (raw: ReadonlyArray<unknown>): ReadonlyArray<Message> =>
@@ -193,33 +199,36 @@ const clientOf = (
 const recoveryOf = (play: Play): Layer.Layer<Recovery, ConfigurationError> => {
   const { scenario, stage } = play
   return Layer.unwrap(
-    Effect.try({
-      try: () => {
-        const settings = settingsOf(scenario)
-        const policy = new RecoveryPolicy(policyInputOf(scenario, settings.models))
-        const fault = limitsOf(scenario).maxCostUsd === null ? null : unpriced(policy.routes)
-        if (fault !== null)
-          throw new ConfigurationError({ field: "maxCostUsd", reason: `needs the price of ${fault.model}` })
-        const own = scenario.config?.headers
-        return RecoveryLive.layer(policy).pipe(
-          Layer.provide(ModelSummarizer.layer({ model: settings.models.primary })),
-          Layer.provide(
-            clientOf(scenario, {
-              apiKey: settings.apiKey,
-              profile: profileOf(scenario),
-              ...(settings.baseUrl === null ? {} : { baseUrl: settings.baseUrl }),
-              headers: (request) => ({ ...own, [World.roleHeader]: request.role }),
-              ...stage.client
-            })
-          ),
-          Layer.provide(EventsMemory.layerTo((event) => Effect.sync(() => play.events.push(timed(event, stage.now())))))
-        )
-      },
-      catch: (cause) =>
-        cause instanceof ConfigurationError
-          ? cause
-          : new ConfigurationError({ field: scenario.id, reason: String(cause) })
-    })
+    Effect.flatMap(settingsOf(scenario), (settings) =>
+      Effect.try({
+        try: () => {
+          const policy = new RecoveryPolicy(policyInputOf(scenario, settings.models))
+          const fault = limitsOf(scenario).maxCostUsd === null ? null : unpriced(policy.routes)
+          if (fault !== null)
+            throw new ConfigurationError({ field: "maxCostUsd", reason: `needs the price of ${fault.model}` })
+          const own = scenario.config?.headers
+          return RecoveryLive.layer(policy).pipe(
+            Layer.provide(ModelSummarizer.layer({ model: settings.models.primary })),
+            Layer.provide(
+              clientOf(scenario, {
+                apiKey: settings.apiKey,
+                profile: profileOf(scenario),
+                ...(settings.baseUrl === null ? {} : { baseUrl: settings.baseUrl }),
+                headers: (request) => ({ ...own, [World.roleHeader]: request.role }),
+                ...stage.client
+              })
+            ),
+            Layer.provide(
+              EventsMemory.layerTo((event) => Effect.sync(() => play.events.push(timed(event, stage.now()))))
+            )
+          )
+        },
+        catch: (cause) =>
+          cause instanceof ConfigurationError
+            ? cause
+            : new ConfigurationError({ field: scenario.id, reason: String(cause) })
+      })
+    )
   )
 }
 
