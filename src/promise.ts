@@ -16,7 +16,7 @@ import { ConfigurationError } from "./domain/failure/ConfigurationError.ts"
 import type { ModelReply } from "./domain/chat/ModelReply.ts"
 import type { ModelRequest } from "./domain/chat/ModelRequest.ts"
 import type { RecoveryEvent } from "./domain/recovery/RecoveryEvent.ts"
-import { notBegun, RecoveryCancelledError } from "./domain/failure/RecoveryError.ts"
+import { type Standing, notBegun, RecoveryCancelledError } from "./domain/failure/RecoveryError.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "./domain/recovery/RecoveryPolicy.ts"
 import type { ReplyPart } from "./domain/chat/ReplyPart.ts"
 import * as EventsMemory from "./layers/stores/EventsMemory.ts"
@@ -26,7 +26,7 @@ import * as RecoveryLive from "./layers/RecoveryLive.ts"
 import { ModelClient } from "./services/ModelClient.ts"
 import { DeadlineOverride, PolicyOverride } from "./services/Overrides.ts"
 import { Recovery, type RequestFailure } from "./services/Recovery.ts"
-import { makeStanding, RequestStanding, type StandingCell } from "./services/RequestStanding.ts"
+import { RequestWatch } from "./services/RequestWatch.ts"
 import type { Summarizer } from "./services/Summarizer.ts"
 import { makeTurn, Turn, type TurnCell } from "./services/Turn.ts"
 
@@ -127,9 +127,20 @@ const begin = (running: Running, outer: AbortSignal | undefined): Call => {
   }
 }
 
+/** Where the request of a call stands; null = it has not begun. */
+interface StandingCell {
+  read: (() => Standing) | null
+}
+
+const makeStanding = (): StandingCell => ({ read: null })
+
 /** What a call has beside its request, for the fibers that serve it. */
 const contextOf = (options: CallOptions, turn: TurnCell | null, standing: StandingCell): Context.Context<never> => {
-  let context: Context.Context<never> = Context.make(RequestStanding, standing)
+  let context: Context.Context<never> = Context.make(RequestWatch, {
+    began: (read) => {
+      standing.read = read
+    }
+  })
   if (turn !== null) context = Context.add(context, Turn, turn)
   if (options.policy !== undefined) context = Context.add(context, PolicyOverride, options.policy)
   if (options.deadline !== undefined) context = Context.add(context, DeadlineOverride, options.deadline)

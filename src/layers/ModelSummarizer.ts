@@ -12,7 +12,6 @@ import type { ModelReply } from "../domain/chat/ModelReply.ts"
 import type { WireRequest } from "../domain/chat/ModelRequest.ts"
 import { ofMessage } from "../domain/chat/TokenEstimate.ts"
 import * as Usage from "../domain/chat/Usage.ts"
-import { Booking } from "../services/Booking.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { Summarizer, type SummaryRequest } from "../services/Summarizer.ts"
 
@@ -88,8 +87,8 @@ export const make = (client: (typeof ModelClient)["Service"], options: Summarize
       maxOutputTokens: request.maxOutputTokens,
       role: "summarizer"
     }
-    const book = yield* Booking
-    const reply = yield* book(wire, client.generate(wire))
+    const call = client.generate(wire)
+    const reply = yield* request.book === undefined ? call : request.book(wire, call)
     const flaw = flawOf(reply)
     if (flaw !== null)
       return yield* Effect.fail(

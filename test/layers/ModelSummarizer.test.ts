@@ -5,7 +5,7 @@ import type { WireRequest } from "../../src/domain/chat/ModelRequest.ts"
 import * as Usage from "../../src/domain/chat/Usage.ts"
 import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
 import * as ScriptedModel from "../../src/layers/ScriptedModel.ts"
-import { Booking } from "../../src/services/Booking.ts"
+import type { Book } from "../../src/services/Summarizer.ts"
 
 const usage: Usage.Usage = { ...Usage.unknown, promptTokens: 100, completionTokens: 7 }
 const limits = { maxInputTokens: 1_000, maxOutputTokens: 321 }
@@ -19,7 +19,7 @@ const inputOf = (request: WireRequest | undefined): string => {
 const summarize = (
   steps: ReadonlyArray<ScriptedModel.Step>,
   messages: ReadonlyArray<Message>,
-  input: Partial<typeof limits> = {}
+  input: Partial<typeof limits & { readonly book: Book }> = {}
 ) => {
   const model = ScriptedModel.make(steps)
   const summarizer = ModelSummarizer.make(model.client, { model: "small" })
@@ -154,14 +154,16 @@ describe("a summary", () => {
   it.effect("has every request booked", () =>
     Effect.gen(function* () {
       const roles: Array<string> = []
-      const { run } = summarize(
-        ["first", "second"].map((text) => ({ reply: { text } })),
-        [long("alpha", 600), long("beta", 600)]
-      )
-      yield* Effect.provideService(run, Booking, (request, call) => {
+      const book: Book = (request, call) => {
         roles.push(request.role)
         return call
-      })
+      }
+      const { run } = summarize(
+        ["first", "second"].map((text) => ({ reply: { text } })),
+        [long("alpha", 600), long("beta", 600)],
+        { book }
+      )
+      yield* run
       assert.deepStrictEqual(roles, ["summarizer", "summarizer"])
     })
   )

@@ -7,7 +7,7 @@ import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { ModelRequest } from "../../domain/chat/ModelRequest.ts"
 import { PolicyOverride } from "../../services/Overrides.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
-import { TurnTrail } from "../../services/TurnTrail.ts"
+import { RequestWatch } from "../../services/RequestWatch.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import type { EarlyTools } from "./earlyTools.ts"
 
@@ -16,7 +16,10 @@ export const requestOf = Effect.fnUntraced(function* (run: AgentRun, recalled: s
   const { options, prepare, systemPrompt } = run
   const specs = yield* run.toolbox.specs
   const history = yield* run.conversation.messages
-  const prepared = prepare === null ? history : yield* prepare(history)
+  const prepared =
+    prepare === null
+      ? history
+      : yield* Effect.provideService(prepare(history), RequestWatch, { ended: run.work.takeTrail })
   const head = leadingSystem(prepared)
   const own = systemPrompt === null ? null : yield* systemPrompt
   const system: ReadonlyArray<Message> = own === null ? prepared.slice(0, head) : [{ role: "system", content: own }]
@@ -72,5 +75,5 @@ export const askModel = (
   see: EarlyTools["see"]
 ): Effect.Effect<ModelReply, RequestFailure> => {
   const call = run.options.stream === true ? streamed(run, request, see) : run.options.executor.complete(request)
-  return Effect.provideService(onModel(run, request, call), TurnTrail, run.work.takeTrail)
+  return Effect.provideService(onModel(run, request, call), RequestWatch, { ended: run.work.takeTrail })
 }

@@ -11,7 +11,7 @@ import type { ToolCall } from "../../domain/chat/ModelReply.ts"
 import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
 import type { ToolResult } from "../../domain/agent/ToolResult.ts"
 import type { ToolboxShape } from "../../services/Toolbox.ts"
-import { TurnTrail } from "../../services/TurnTrail.ts"
+import { RequestWatch } from "../../services/RequestWatch.ts"
 
 interface Started {
   readonly name: string
@@ -71,7 +71,7 @@ export const makeEarlyTools = (
         if (!isHeld && (known === undefined || !isSame(known, call))) {
           if (known !== undefined) yield* Fiber.interrupt(known.fiber)
           // A tool's own requests are none of the turn's, whenever it runs.
-          const fiber = yield* Effect.forkIn(Effect.provideService(toolbox.run(call), TurnTrail, null), scope)
+          const fiber = yield* Effect.forkIn(Effect.provideService(toolbox.run(call), RequestWatch, null), scope)
           started.set(at, { name: call.name, arguments: call.arguments, fiber })
         }
         isHeld = isHeld || holdsNext

@@ -7,10 +7,9 @@ import type { Prices } from "../../domain/budget/Cost.ts"
 import type { Message } from "../../domain/chat/Message.ts"
 import { splitForCompaction } from "../../domain/chat/MessageGroups.ts"
 import { summaryMessage, withoutUsage } from "../../domain/chat/RequestWindow.ts"
-import { Booking } from "../../services/Booking.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
-import { booked } from "./reserve.ts"
+import { sideRequest } from "./sideRequest.ts"
 
 export interface PrepareOptions {
   readonly summarizer: (typeof Summarizer)["Service"]
@@ -53,10 +52,10 @@ export const makePreparation = (options: PrepareOptions) =>
         .summarize({
           messages: parts.old,
           maxInputTokens: Math.max(1, Math.floor(options.contextWindow / 2)),
-          maxOutputTokens: summaryOutputTokens
+          maxOutputTokens: summaryOutputTokens,
+          book: sideRequest(options.prices ?? null)
         })
         .pipe(
-          Effect.provideService(Booking, (wire, call) => booked(wire, options.prices ?? null, call)),
           Effect.map((one) => one.text.trim()),
           Effect.catch(() => Effect.succeed(""))
         )

@@ -3,25 +3,23 @@
  * that want every failure as it is. Requests are still admitted by the session's budget and settled after.
  */
 import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import { unpriced } from "../../domain/budget/Budget.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
-import { costOf, type Prices } from "../../domain/budget/Cost.ts"
-import type { ModelError } from "../../domain/failure/ModelError.ts"
+import type { Prices } from "../../domain/budget/Cost.ts"
+import { isModelError } from "../../domain/failure/ModelError.ts"
 import type { ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { ModelRequest, WireRequest } from "../../domain/chat/ModelRequest.ts"
 import { requestFault } from "../../domain/failure/requestFault.ts"
 import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
-import type { TrailEntry } from "../../domain/failure/Trail.ts"
 import * as Usage from "../../domain/chat/Usage.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { ModelRequestExecutor, RequestFailure } from "../../services/Recovery.ts"
-import { TurnTrail } from "../../services/TurnTrail.ts"
-import { booked, reserve, spentByFailure } from "./reserve.ts"
+import { closeReceipt, makeMeter, openReceipt, type Ending } from "../request/receipt.ts"
+import { sentAs, sideBooks, sideRequest } from "./sideRequest.ts"
 
 export interface RawOptions {
   readonly model: string
@@ -51,6 +49,15 @@ const partOf = (part: ModelPart): ReadonlyArray<ReplyPart> => {
   }
 }
 
+/** A stream that has not brought its reply; an error of the provider is all it can tell. */
+const brokenOff = (exit: Exit.Exit<unknown, unknown>): Ending => {
+  const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
+  return {
+    reply: null,
+    error: found !== null && found._tag === "Some" && isModelError(found.value) ? found.value : null
+  }
+}
+
 export const rawExecutor = (client: (typeof ModelClient)["Service"], options: RawOptions): ModelRequestExecutor => {
   const wireOf = (request: ModelRequest): WireRequest => ({
     ...request,
@@ -69,57 +76,12 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
       : Effect.die(new ConfigurationError({ field: "prices", reason: fault.error.reason }))
   })
 
-  const entryOf = (
-    wire: WireRequest,
-    durationMs: number,
-    exit: Exit.Exit<unknown, ModelError>,
-    reply: ModelReply | null
-  ): TrailEntry => {
-    const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
-    const error = found !== null && found._tag === "Some" ? found.value : null
-    const usage = reply?.usage ?? error?.usage ?? Usage.unknown
-    const hasBegun = reply !== null || error?.status === 200
-    const isFinal = Usage.isKnown(usage)
-    return {
-      role: wire.role,
-      attempt: wire.role === "main" ? 1 : null,
-      model: wire.model,
-      maxOutputTokens: wire.maxOutputTokens,
-      startedMs: 0,
-      durationMs,
-      status: hasBegun ? 200 : (error?.status ?? null),
-      outcome: error !== null ? error.kind : reply === null ? "interrupted" : "ok",
-      code: error?.code ?? null,
-      requestId: reply?.requestId ?? error?.requestId ?? null,
-      waitMs: null,
-      waitOrigin: null,
-      usage,
-      usageFinal: !hasBegun || isFinal,
-      costUsd: !hasBegun ? 0 : isFinal && prices !== null ? costOf(prices, usage) : null
-    }
-  }
-
-  const nowMillis = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1e6)
-
-  /** A request begins; what is returned writes it into the trail of the turn, if one is collected. */
-  const begin = Effect.fnUntraced(function* (wire: WireRequest) {
-    const takeTrail = yield* TurnTrail
-    const sentAt = yield* nowMillis
-    return (exit: Exit.Exit<unknown, ModelError>, reply: ModelReply | null): Effect.Effect<void> =>
-      takeTrail === null
-        ? Effect.void
-        : Effect.map(nowMillis, (endedAt) => takeTrail([entryOf(wire, endedAt - sentAt, exit, reply)], sentAt))
-  })
-
   return {
     complete: (request): Effect.Effect<ModelReply, RequestFailure> => {
       const fault = requestFault(request)
       if (fault !== null) return Effect.fail(fault)
       const wire = wireOf(request)
-      const call = Effect.flatMap(begin(wire), (end) =>
-        Effect.onExit(client.generate(wire), (exit) => end(exit, Exit.isSuccess(exit) ? exit.value : null))
-      )
-      return Effect.andThen(priced, booked(wire, prices, call))
+      return Effect.andThen(priced, sideRequest(prices)(wire, client.generate(wire)))
     },
     stream: (request): Stream.Stream<ReplyPart, RequestFailure> => {
       const fault = requestFault(request)
@@ -128,20 +90,21 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
       return Stream.unwrap(
         Effect.gen(function* () {
           yield* priced
+          const books = yield* sideBooks
+          const meter = makeMeter()
           let reply: ModelReply | null = null
-          let began = false
-          yield* Effect.acquireRelease(reserve(wire, prices), (settle, exit) =>
-            settle(began ? (reply?.usage ?? null) : spentByFailure(exit))
+          yield* Effect.acquireRelease(openReceipt(books, yield* sentAs(wire, prices), meter), (receipt, exit) =>
+            // A consumer that stops behind the end has the whole reply.
+            closeReceipt(books, receipt, reply === null ? brokenOff(exit) : { reply, error: null })
           )
-          const end = yield* begin(wire)
           return client.stream(wire).pipe(
             Stream.tap((part) =>
               Effect.sync(() => {
-                began = true
+                meter.began = true
+                if (part._tag === "Usage") meter.usage = Usage.update(meter.usage, part.usage)
                 if (part._tag === "End") reply = part.reply
               })
             ),
-            Stream.onExit((exit) => end(exit, reply)),
             Stream.flatMap((part) => Stream.fromIterable(partOf(part)))
           )
         })

@@ -14,7 +14,7 @@ import {
 import type { Finding } from "../../domain/agent/LoopGuard.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { TrailEntry } from "../../domain/failure/Trail.ts"
-import type { TakeTrail } from "../../services/TurnTrail.ts"
+import type { TakeTrail } from "../../services/RequestWatch.ts"
 
 const guidance = {
   loop: "The model goes in circles. Look at the last results in the history, change the task or the tool, and go on from there; the finished work is kept.",

@@ -5,7 +5,9 @@ import { nothingSeen } from "../../domain/recovery/Outcome.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import { makeConversation, type ConversationOptions } from "./conversation.ts"
-import { recover, type AttemptDriver, type RecoverOptions } from "./recover.ts"
+import type { AttemptDriver } from "./AttemptDriver.ts"
+import { recover } from "./recover.ts"
+import type { RecoverOptions } from "./Run.ts"
 
 export interface CompleteOptions extends ConversationOptions {
   readonly loop: RecoverOptions

@@ -5,7 +5,6 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { isJson } from "../../domain/chat/json.ts"
-import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import { isBare } from "../../domain/provider/classify.ts"
 import type { Message } from "../../domain/chat/Message.ts"
@@ -19,6 +18,7 @@ import * as RequestWindow from "../../domain/chat/RequestWindow.ts"
 import type { TokenEstimate } from "../../services/Overrides.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
 import type { Transcript } from "../../services/Transcript.ts"
+import type { AttemptDriver } from "./AttemptDriver.ts"
 
 export interface ConversationOptions {
   readonly policy: RecoveryPolicy
@@ -54,9 +54,7 @@ export interface Conversation {
   readonly keep: (fragment: string) => void
   /** A fragment as a consumer has seen it. */
   readonly keepShown: (fragment: string) => void
-  readonly compact: (
-    plan: AttemptPlan
-  ) => Effect.Effect<Extract<Outcome, { readonly _tag: "Compacted" | "NothingToCompact" }>, ModelError | BudgetExceeded>
+  readonly compact: AttemptDriver["compact"]
   readonly merge: (last: ModelReply) => ModelReply
   readonly partial: (fragment: string | null) => string | null
 }
@@ -144,7 +142,7 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     keepShown: (fragment) => {
       window = RequestWindow.keep(window, fragment)
     },
-    compact: (plan) =>
+    compact: (plan, book) =>
       Effect.gen(function* () {
         const parts = RequestWindow.split(window, policy.compaction.keepRecentMessages)
         if (parts.old.length === 0) return { _tag: "NothingToCompact" as const }
@@ -152,6 +150,7 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
           yield* options.transcript.record({ requestId: options.requestId, messages: RequestWindow.messagesOf(window) })
         const summary = yield* options.summarizer.summarize({
           messages: parts.old,
+          book,
           maxInputTokens:
             plan.route.contextWindow === null
               ? summaryInputTokens

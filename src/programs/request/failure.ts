@@ -1,9 +1,8 @@
 /** The typed failure at the end of a request: what was tried, what happened last, and what the user can do. */
 import * as Redacted from "effect/Redacted"
 import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
-import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import { guidanceForReason } from "../../domain/failure/Guidance.ts"
-import { handOn, makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
+import { handOn, makeModelError } from "../../domain/failure/ModelError.ts"
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import {
   InvalidRetryAfterError,
@@ -12,53 +11,38 @@ import {
   RecoveryRetriesExhausted,
   type Standing
 } from "../../domain/failure/RecoveryError.ts"
-import { routeAt, type RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
-import { endOf, type RecoveryState } from "../../domain/recovery/RecoveryState.ts"
+import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
+import { endOf } from "../../domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
-import { attemptsIn, type TrailEntry } from "../../domain/failure/Trail.ts"
+import { attemptsIn } from "../../domain/failure/Trail.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
-
-/** What the loop remembers of the failures on the way. */
-interface Record {
-  readonly startedAt: number
-  readonly trail: ReadonlyArray<TrailEntry>
-  readonly first: ModelError | null
-  readonly last: ModelError | null
-  readonly budget: BudgetExceeded | null
-  readonly lastOutcome: string
-}
-
-export interface Ending {
-  readonly action: Extract<RecoveryAction, { readonly _tag: "Fail" }>
-  readonly policy: RecoveryPolicy
-  readonly state: RecoveryState
-  readonly tick: Tick
-  readonly record: Record
-  readonly partial: string | null
-  readonly plan: AttemptPlan | null
-}
+import type { Position, Run } from "./Run.ts"
 
 /** Where a request stands at this instant (monotonic milliseconds), whatever ends it. */
-export const standingOf = (record: Record, plan: AttemptPlan | null, now: number): Standing => {
-  const last = record.last
+export const standingOf = (run: Run, { plan, met }: Position, now: number): Standing => {
+  const { first, last } = met
   return {
-    attempts: attemptsIn(record.trail),
-    elapsedMs: now - record.startedAt,
-    trail: [...record.trail],
-    lastOutcome: record.lastOutcome,
+    attempts: attemptsIn(run.trail),
+    elapsedMs: now - run.startedAt,
+    trail: [...run.trail],
+    lastOutcome: met.lastOutcome,
     lastCause: last === null ? null : last._tag,
     lastStatus: last === null ? null : last.status,
     code: last === null ? null : last.code,
     model: plan === null ? null : plan.route.model,
     ...(last === null ? {} : { cause: last }),
-    ...(record.first === null ? {} : { firstCause: record.first })
+    ...(first === null ? {} : { firstCause: first })
   }
 }
 
-export const failureOf = (ending: Ending): RequestFailure => {
-  const { action, policy, state, tick, record, partial } = ending
-  const last = record.last
-  const standing = standingOf(record, ending.plan, tick.now)
+type Failed = Extract<RecoveryAction, { readonly _tag: "Fail" }>
+
+export const failureOf = (run: Run, position: Position, action: Failed, tick: Tick): RequestFailure => {
+  const { policy } = run.options
+  const { state, plan } = position
+  const { last, refused } = position.met
+  const partial = run.driver.partial()
+  const standing = standingOf(run, position, tick.now)
   const { attempts, elapsedMs, trail } = standing
   const fields = { ...standing, guidance: guidanceForReason(action.reason) }
   const withPartial = partial === null ? {} : { partialText: Redacted.make(partial) }
@@ -83,7 +67,7 @@ export const failureOf = (ending: Ending): RequestFailure => {
             kind: "prompt_too_long",
             status: 200,
             code: "window_full",
-            model: ending.plan === null ? null : ending.plan.route.model
+            model: plan === null ? null : plan.route.model
           }),
         { attempts, elapsedMs, trail, shed: false }
       )
@@ -111,8 +95,7 @@ export const failureOf = (ending: Ending): RequestFailure => {
     case "SummaryFailed":
     case "NotSmaller":
       return new PromptTooLongRetryError({ ...fields, reason: action.reason })
-    case "Budget": {
-      const refused = record.budget
+    case "Budget":
       return new BudgetExceeded({
         limit: refused?.limit ?? "tokens",
         allowed: refused?.allowed ?? 0,
@@ -121,6 +104,5 @@ export const failureOf = (ending: Ending): RequestFailure => {
         ...fields,
         ...withPartial
       })
-    }
   }
 }

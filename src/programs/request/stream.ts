@@ -19,8 +19,10 @@ import * as StreamView from "../../domain/chat/StreamView.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Progress } from "./attemptWatch.ts"
 import type { CompleteOptions } from "./complete.ts"
+import type { AttemptDriver } from "./AttemptDriver.ts"
 import { makeConversation, type Conversation } from "./conversation.ts"
-import { recover, type AttemptDriver, type Meter } from "./recover.ts"
+import type { Meter } from "./receipt.ts"
+import { recover } from "./recover.ts"
 
 /** Parts that may wait for a slow consumer before the reads stop. */
 const bufferSize = 16

@@ -253,7 +253,7 @@ describe("budgets", () => {
     ["what a reply says", { reply: { text: "a", usage } }, 7],
     ["the worst where a reply does not say", { reply: { text: "a" } }, 60],
     ["nothing for a request that was refused", { fail: { kind: "overloaded", status: 529 } }, 0],
-    ["nothing for one that never came", { fail: { kind: "connection", status: null } }, 0],
+    ["nothing for one that never came", { fail: { kind: "connection", status: null, code: "ECONNREFUSED" } }, 0],
     ["the worst for an answer that broke", { fail: { kind: "malformed_response", status: 200 } }, 60]
   ])("of the raw executor are charged %s", ([, step, tokens]) =>
     Effect.gen(function* () {

@@ -15,7 +15,13 @@ import { TokenEstimate } from "../../../src/services/Overrides.ts"
 describe("the raw executor", () => {
   it.effect.each<readonly [string, ScriptedModel.Step, number]>([
     ["a refused request as nothing", { fail: { kind: "rate_limited", status: 429 } }, 0],
-    ["a refused connection as nothing", { fail: { kind: "connection", status: null } }, 0],
+    ["a refused connection as nothing", { fail: { kind: "connection", status: null, code: "ECONNREFUSED" } }, 0],
+    [
+      "a connection that was lost as its worst case",
+      { fail: { kind: "connection", status: null, code: "ECONNRESET" } },
+      50
+    ],
+    ["a time-out of the network as its worst case", { fail: { kind: "timeout", status: null } }, 50],
     ["an answer that broke off as its worst case", { fail: { kind: "interrupted", status: null } }, 50],
     ["a reply without usage as its worst case", { reply: { text: "hello" } }, 50]
   ])("settles %s, streamed or not", ([, step, spent]) =>

@@ -1,0 +1,71 @@
+/**
+ * What one HTTP request can have cost, by how it ended. What certainly never left, or was refused before a reply began,
+ * cost nothing; what was sent and told no usage may have cost all it could: it is unknown, never zero.
+ */
+import type { ModelError } from "../failure/ModelError.ts"
+import type { Usage } from "../chat/Usage.ts"
+import type { Amount } from "./Budget.ts"
+import { costOf, type Prices } from "./Cost.ts"
+
+/** Codes of the system under which no connection came about: no byte of the request was sent. */
+const unsentCodes: ReadonlyArray<string> = [
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EAI_FAIL",
+  "EHOSTUNREACH",
+  "EHOSTDOWN",
+  "ENETUNREACH",
+  "ENETDOWN",
+  "UND_ERR_CONNECT_TIMEOUT"
+]
+
+/** Beginnings of the codes under which no secure connection came about. */
+const unsentPrefixes: ReadonlyArray<string> = [
+  "CERT_",
+  "UNABLE_TO_",
+  "DEPTH_ZERO_",
+  "SELF_SIGNED_",
+  "ERR_TLS_",
+  "ERR_SSL_"
+]
+
+const neverLeft = (code: string | null): boolean =>
+  code !== null && (unsentCodes.includes(code) || unsentPrefixes.some((prefix) => code.startsWith(prefix)))
+
+/** Statuses with which something between here and the model gives up: the model may have worked on. */
+const relayTimeouts: ReadonlyArray<number> = [504, 524]
+
+/** Whether a failure tells that nothing was spent. */
+export const costsNothing = (error: ModelError): boolean => {
+  // An answer that has begun is paid for, as far as it came; only such a one can be interrupted.
+  if (error.status === 200 || error.kind === "interrupted") return false
+  if (error.status !== null) return !relayTimeouts.includes(error.status)
+  switch (error.kind) {
+    case "connection":
+      return neverLeft(error.code)
+    case "timeout":
+      return false
+    default:
+      // Refused by the client itself: it was never built.
+      return true
+  }
+}
+
+/** How a request ended, for its bill. */
+export type Bill = "nothing" | "final" | "unknown"
+
+/** USD; null = unknown usage or price. */
+export const spentUsd = (bill: Bill, prices: Prices | null, usage: Usage): number | null =>
+  bill === "nothing" ? 0 : bill === "unknown" || prices === null ? null : costOf(prices, usage)
+
+/** What a budget books: the most it could have cost when nothing is known. */
+export const spentOf = (bill: Bill, prices: Prices | null, usage: Usage, worst: Amount): Amount =>
+  bill === "unknown"
+    ? worst
+    : bill === "nothing"
+      ? { tokens: 0, costUsd: 0 }
+      : {
+          tokens: (usage.promptTokens ?? 0) + (usage.completionTokens ?? 0),
+          costUsd: spentUsd(bill, prices, usage)
+        }

@@ -1,0 +1,45 @@
+/** An HTTP request outside recovery (a raw call, a summary before a step): it gets its receipt like any other. */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { Prices } from "../../domain/budget/Cost.ts"
+import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
+import { BudgetLedger } from "../../services/BudgetLedger.ts"
+import { TokenEstimate } from "../../services/Overrides.ts"
+import { RequestWatch } from "../../services/RequestWatch.ts"
+import type { Book } from "../../services/Summarizer.ts"
+import { makeMeter, underReceipt, type Books, type Sent } from "../request/receipt.ts"
+
+/** The books of one such request: the session's budget, and whoever collects the trail. It tells no events. */
+export const sideBooks: Effect.Effect<Books> = Effect.gen(function* () {
+  const clock = yield* Clock.Clock
+  const ledger = yield* BudgetLedger
+  const watcher = yield* RequestWatch
+  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const startedAt = now()
+  return {
+    ledger,
+    emit: null,
+    requestId: "side",
+    startedAt,
+    now,
+    enter: (entry) => watcher?.ended?.([entry], startedAt)
+  }
+})
+
+export const sentAs = (wire: WireRequest, prices: Prices | null): Effect.Effect<Sent> =>
+  Effect.map(TokenEstimate, (estimate) => ({
+    role: wire.role,
+    attempt: wire.role === "main" ? 1 : null,
+    model: wire.model,
+    prices,
+    maxOutputTokens: wire.maxOutputTokens,
+    promptTokens: Math.max(0, Math.ceil(estimate(wire.messages, wire.tools ?? [])))
+  }))
+
+/** Sends one request at these prices (null = unknown) under its receipt. */
+export const sideRequest =
+  (prices: Prices | null): Book =>
+  (wire, call) =>
+    Effect.flatMap(sideBooks, (books) =>
+      Effect.flatMap(sentAs(wire, prices), (sent) => underReceipt(books, sent, makeMeter(), call))
+    )

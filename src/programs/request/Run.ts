@@ -1,0 +1,165 @@
+/**
+ * One logical request on its way: what stays the same from its first step to its last, and where it stands. The steps
+ * are functions of both; what they learn travels on as a value.
+ */
+import type * as Clock from "effect/Clock"
+import type * as Effect from "effect/Effect"
+import type * as Random from "effect/Random"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { Role } from "../../domain/chat/ModelRequest.ts"
+import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
+import type { ModelError } from "../../domain/failure/ModelError.ts"
+import type { TrailEntry } from "../../domain/failure/Trail.ts"
+import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
+import type { Outcome } from "../../domain/recovery/Outcome.ts"
+import type { RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
+import { isSameRoute, type RecoveryPolicy, type RouteName } from "../../domain/recovery/RecoveryPolicy.ts"
+import { endOf, initial, type RecoveryState } from "../../domain/recovery/RecoveryState.ts"
+import type { Tick } from "../../domain/recovery/Tick.ts"
+import { usedBy, type TurnCell } from "../../services/Turn.ts"
+import type { AttemptDriver } from "./AttemptDriver.ts"
+import type { Limits, Pulse } from "./attemptWatch.ts"
+import { makeBackoff, type Backoff } from "./backoff.ts"
+import type { Books, Ledger } from "./receipt.ts"
+import type { RouteDoor } from "./routeDoor.ts"
+
+export interface RecoverOptions {
+  readonly policy: RecoveryPolicy
+  readonly requestId: string
+  readonly role: Role
+  /** Never fails; null = nobody listens and no event is built. */
+  readonly emit: ((event: RecoveryEvent) => Effect.Effect<void>) | null
+  readonly ledger: Ledger | null
+  /** null = route health is off. */
+  readonly health: RouteDoor | null
+  readonly turn: TurnCell
+  readonly callerCap: number | null
+}
+
+/** What never changes. The trail grows, written by receipts and by the wait behind an attempt, and by nothing else. */
+export interface Run {
+  readonly options: RecoverOptions
+  readonly driver: AttemptDriver
+  readonly clock: Clock.Clock
+  readonly random: (typeof Random.Random)["Service"]
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  readonly startedAt: number
+  readonly trail: Array<TrailEntry>
+  readonly books: Books
+  readonly backoff: Backoff
+  /** When the last sign of life was given: attempts and waits keep one rhythm. */
+  readonly pulse: Pulse
+  /** For whoever looks from outside: no step reads it. */
+  readonly here: { at: Position }
+}
+
+/** What the request has met so far, for the reply's warnings and for the error at the end. */
+export interface Met {
+  readonly first: ModelError | null
+  readonly last: ModelError | null
+  readonly refused: BudgetExceeded | null
+  readonly lastOutcome: string
+  readonly warnings: ReadonlyArray<string>
+}
+
+/** Where the request stands. */
+export interface Position {
+  readonly state: RecoveryState
+  /** Of the last request that was sent; null = none was. */
+  readonly plan: AttemptPlan | null
+  readonly met: Met
+}
+
+/** What came of an attempt, a knock at a closed route or a compaction. */
+export interface Seen {
+  readonly outcome: Outcome
+  /** A whole reply, when there is one. */
+  readonly reply: ModelReply | null
+  /** null = no attempt was sent. */
+  readonly plan: AttemptPlan | null
+  readonly error: ModelError | BudgetExceeded | null
+  /** How far a stream's progress has moved the deadline on. */
+  readonly movedMillis: number
+}
+
+/** What was seen without a request of the main conversation. */
+export const seenOnly = (outcome: Outcome, error: Seen["error"] = null): Seen => ({
+  outcome,
+  reply: null,
+  plan: null,
+  error,
+  movedMillis: 0
+})
+
+export const timeIsUp: Seen = seenOnly({ _tag: "DeadlineHit" })
+
+const nothingMet: Met = { first: null, last: null, refused: null, lastOutcome: "none", warnings: [] }
+
+const indexOf = (policy: RecoveryPolicy, name: RouteName | null): number =>
+  name === null
+    ? 0
+    : Math.max(
+        0,
+        policy.routes.findIndex((route) => isSameRoute(route, name))
+      )
+
+const firstState = (options: RecoverOptions, driver: AttemptDriver, startedAt: number): RecoveryState => {
+  const { policy, turn } = options
+  const spent = policy.deadlinePer === "turn" ? usedBy(turn, startedAt) : 0
+  return initial(policy, {
+    now: startedAt,
+    deadline: policy.deadline === null ? null : startedAt + policy.deadline - spent,
+    route: indexOf(policy, turn.route),
+    callerCap: options.callerCap,
+    streaming: driver.streaming,
+    background: options.role === "background" || policy.shedOnOverload
+  })
+}
+
+export const makeRun = (
+  options: RecoverOptions,
+  driver: AttemptDriver,
+  clock: Clock.Clock,
+  random: (typeof Random.Random)["Service"]
+): Run => {
+  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const startedAt = now()
+  const { ledger, emit, requestId } = options
+  const trail: Array<TrailEntry> = []
+  return {
+    options,
+    driver,
+    clock,
+    random,
+    now,
+    startedAt,
+    trail,
+    books: { ledger, emit, requestId, startedAt, now, enter: (entry) => trail.push(entry) },
+    backoff: makeBackoff(options.policy),
+    pulse: { lastAt: startedAt },
+    here: { at: { state: firstState(options, driver, startedAt), plan: null, met: nothingMet } }
+  }
+}
+
+export const limitsOf = (run: Run, state: RecoveryState): Limits => ({
+  policy: run.options.policy,
+  streaming: run.driver.streaming,
+  deadline: state.deadline,
+  hardCap: state.hardCap
+})
+
+/** Whether the time of the request is over. */
+export const isOver = (run: Run, state: RecoveryState): boolean => {
+  const end = endOf(state)
+  return end !== null && run.now() >= end
+}
+
+/** Time and chance at this instant. The only place that reads them for the machine. */
+export const readTick = (run: Run, backoffMillis: number | null = null, movedMillis = 0): Tick => ({
+  now: run.now(),
+  wall: run.clock.currentTimeMillisUnsafe(),
+  backoffMillis,
+  spread: run.random.nextDoubleUnsafe(),
+  progressMillis: movedMillis
+})

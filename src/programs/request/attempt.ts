@@ -1,0 +1,79 @@
+/** The step that sends one request of the main conversation, under its timers, and tells what came of it. */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
+import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
+import { planOf, type AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
+import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
+import { makeProgress, movedBy, TimeUp, underTimers, type Progress } from "./attemptWatch.ts"
+import { makeMeter, underReceipt, type Sent } from "./receipt.ts"
+import { isOver, limitsOf, readTick, seenOnly, timeIsUp, type Position, type Run, type Seen } from "./Run.ts"
+
+/** Sends one request, unless the time is over, the budget refuses or the route is closed. */
+export const attempt = (run: Run, position: Position): Effect.Effect<Seen> =>
+  Effect.suspend(() => {
+    const { health } = run.options
+    if (isOver(run, position.state)) return Effect.succeed(timeIsUp)
+    if (health === null) return announce(run, position)
+    return Effect.flatMap(health.admit(position.state, readTick(run)), (held) =>
+      held === null ? announce(run, position) : Effect.succeed(seenOnly(held))
+    )
+  })
+
+const announce = (run: Run, position: Position): Effect.Effect<Seen> => {
+  const { policy, emit, requestId } = run.options
+  const { state } = position
+  const plan = planOf(policy, state, run.driver.promptTokens(routeAt(policy, state.route)))
+  run.here.at = { ...position, plan }
+  if (emit === null) return send(run, position, plan)
+  const { attempt: number, maxOutputTokens, route } = plan
+  return Effect.andThen(
+    emit({ _tag: "AttemptStarted", requestId, attempt: number, model: route.model, maxOutputTokens }),
+    send(run, position, plan)
+  )
+}
+
+const sentAs = (run: Run, plan: AttemptPlan): Sent => ({
+  role: run.options.role,
+  attempt: plan.attempt,
+  model: plan.route.model,
+  prices: plan.route.prices,
+  maxOutputTokens: plan.maxOutputTokens,
+  promptTokens: plan.promptTokens
+})
+
+const send = (run: Run, position: Position, plan: AttemptPlan): Effect.Effect<Seen> =>
+  Effect.suspend(() => {
+    const { emit, health, requestId } = run.options
+    const { state } = position
+    const progress = makeProgress(run.now())
+    run.pulse.lastAt = progress.sentAt
+    const meter = makeMeter()
+    const accepted = health === null ? Effect.void : Effect.suspend(() => health.accepted(state, readTick(run)))
+    const beat = emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: plan.attempt })
+    const call = run.driver.attempt(plan, meter, progress, accepted)
+    const timed = underTimers(call, limitsOf(run, state), progress, run.now, run.pulse, beat)
+    return Effect.map(Effect.result(underReceipt(run.books, sentAs(run, plan), meter, timed)), (result) =>
+      seenOf(run, position, plan, progress, result)
+    )
+  })
+
+type Ended = Result.Result<ModelReply, ModelError | TimeUp | BudgetExceeded>
+
+const seenOf = (run: Run, position: Position, plan: AttemptPlan, progress: Progress, ended: Ended): Seen => {
+  const movedMillis = movedBy(limitsOf(run, position.state), progress)
+  const of = (known: Result.Result<ModelReply, ModelError>): Seen => ({
+    outcome: run.driver.classify(known, plan, run.now() - progress.sentAt),
+    reply: Result.isSuccess(known) ? known.success : null,
+    plan,
+    error: Result.isFailure(known) ? known.failure : null,
+    movedMillis
+  })
+  if (Result.isSuccess(ended)) return of(Result.succeed(ended.success))
+  const failed = ended.failure
+  if (failed instanceof BudgetExceeded) return { ...seenOnly({ _tag: "BudgetRefused" }, failed), plan }
+  if (!(failed instanceof TimeUp)) return of(Result.fail(failed))
+  if (failed.what === "deadline") return { ...timeIsUp, plan, movedMillis }
+  return of(Result.fail(makeModelError({ kind: "timeout", status: null, model: plan.route.model, timer: failed.what })))
+}

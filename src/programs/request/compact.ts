@@ -1,0 +1,62 @@
+/** The step that has the window shortened, inside the request's time. Its HTTP requests get receipts like any other. */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { local } from "../../domain/chat/TokenEstimate.ts"
+import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
+import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
+import { endOf } from "../../domain/recovery/RecoveryState.ts"
+import type { Book } from "../../services/Summarizer.ts"
+import { TimeUp } from "./attemptWatch.ts"
+import { makeMeter, underReceipt } from "./receipt.ts"
+import { isOver, seenOnly, timeIsUp, type Position, type Run, type Seen } from "./Run.ts"
+
+/** Bounds work that is no attempt of the main conversation. */
+const inTime = <A, E>(run: Run, position: Position, work: Effect.Effect<A, E>): Effect.Effect<A, E | TimeUp> => {
+  const end = endOf(position.state)
+  return end === null
+    ? work
+    : Effect.timeoutOrElse(work, {
+        duration: Math.max(0, end - run.now()),
+        orElse: () => Effect.fail(new TimeUp("deadline"))
+      })
+}
+
+/** Books a request of the summary at the price of the route whose model writes it. */
+const bookFor =
+  (run: Run, position: Position): Book =>
+  (request, call) => {
+    const { policy } = run.options
+    const route = policy.routes.find((other) => other.model === request.model) ?? routeAt(policy, position.state.route)
+    return underReceipt(
+      run.books,
+      {
+        role: request.role,
+        attempt: null,
+        model: request.model,
+        prices: route.prices,
+        maxOutputTokens: request.maxOutputTokens,
+        promptTokens: local(request.messages, [])
+      },
+      makeMeter(),
+      call
+    )
+  }
+
+export const compact = Effect.fnUntraced(function* (run: Run, position: Position): Effect.fn.Return<Seen> {
+  const { emit, requestId } = run.options
+  if (isOver(run, position.state) || position.plan === null) return timeIsUp
+  const summary = run.driver.compact(position.plan, bookFor(run, position))
+  const result = yield* Effect.result(inTime(run, position, summary))
+  if (Result.isFailure(result)) return faulted(result.failure)
+  const done = result.success
+  if (emit !== null && done._tag === "Compacted")
+    yield* emit({ _tag: "Compacted", requestId, before: done.before, after: done.after })
+  return seenOnly(done)
+})
+
+const faulted = (failed: Effect.Error<ReturnType<Run["driver"]["compact"]>> | TimeUp): Seen => {
+  if (failed instanceof TimeUp) return timeIsUp
+  if (failed instanceof BudgetExceeded) return seenOnly({ _tag: "BudgetRefused" }, failed)
+  const { kind, status, code, hints, shouldRetry } = failed
+  return seenOnly({ _tag: "SummaryFaulted", kind, status, code, hints, shouldRetry }, failed)
+}

@@ -1,0 +1,177 @@
+/**
+ * The receipt of one HTTP request: admitted by the session's budget before it is sent, settled after, entered in the
+ * trail and told as an event. Every request of every role gets its receipt here and nowhere else.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { worstOf } from "../../domain/budget/Budget.ts"
+import type { Prices } from "../../domain/budget/Cost.ts"
+import { costsNothing, spentOf, spentUsd, type Bill } from "../../domain/budget/Spending.ts"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { Role } from "../../domain/chat/ModelRequest.ts"
+import * as Usage from "../../domain/chat/Usage.ts"
+import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
+import type { ModelError } from "../../domain/failure/ModelError.ts"
+import type { TrailEntry } from "../../domain/failure/Trail.ts"
+import type { RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
+import type { Reservation, Worst } from "../../services/BudgetLedger.ts"
+import { TimeUp } from "./attemptWatch.ts"
+
+/** What one HTTP request has used, filled in while it runs by whoever reads its answer. */
+export interface Meter {
+  usage: Usage.Usage
+  /** A 200 began: tokens are being spent. */
+  began: boolean
+}
+
+export const makeMeter = (): Meter => ({ usage: Usage.unknown, began: false })
+
+/** The session's budget as a request needs it. */
+export interface Ledger {
+  readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
+  readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>
+}
+
+/** Where receipts go. */
+export interface Books {
+  /** null = there is no budget. */
+  readonly ledger: Ledger | null
+  /** Never fails; null = nobody listens and no event is built. */
+  readonly emit: ((event: RecoveryEvent) => Effect.Effect<void>) | null
+  readonly requestId: string
+  /** Monotonic instant the entries of the trail count from. */
+  readonly startedAt: number
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  readonly enter: (entry: TrailEntry) => void
+}
+
+/** One HTTP request as it is sent. */
+export interface Sent {
+  readonly role: Role
+  /** Number of the main request, from 1; null for other roles. */
+  readonly attempt: number | null
+  readonly model: string
+  readonly prices: Prices | null
+  readonly maxOutputTokens: number
+  /** Estimated. */
+  readonly promptTokens: number
+}
+
+/** An admitted request that is under way. */
+export interface Receipt {
+  readonly sent: Sent
+  readonly meter: Meter
+  readonly sentAt: number
+  /** null = there is no budget. */
+  readonly reservation: Reservation | null
+}
+
+/** How a request ended: with a reply, with an error, or with neither (interrupted). */
+export interface Ending {
+  readonly reply: ModelReply | null
+  readonly error: ModelError | TimeUp | null
+}
+
+const providersOf = (error: Ending["error"]): ModelError | null =>
+  error === null || error instanceof TimeUp ? null : error
+
+const outcomeOf = ({ reply, error }: Ending): string =>
+  reply !== null ? "ok" : error === null ? "interrupted" : error instanceof TimeUp ? error.what : error.kind
+
+/** The last word on what was used: what the reply or the error tells is newer than what came on the way. */
+const usageOf = (meter: Meter, { reply, error }: Ending): Usage.Usage => {
+  const told = reply === null ? (providersOf(error)?.usage ?? null) : reply.usage
+  return told === null ? meter.usage : Usage.update(meter.usage, told)
+}
+
+const billOf = (meter: Meter, usage: Usage.Usage, ending: Ending): Bill => {
+  const error = providersOf(ending.error)
+  if (ending.reply === null && !meter.began && error !== null && costsNothing(error)) return "nothing"
+  // Counts that came on the way of a stream that broke off are a part of the bill, not the bill.
+  const isTold = ending.reply !== null || (error !== null && error.usage !== null)
+  return isTold && Usage.isKnown(usage) ? "final" : "unknown"
+}
+
+const entryOf = (books: Books, receipt: Receipt, ending: Ending, usage: Usage.Usage, bill: Bill): TrailEntry => {
+  const { sent, sentAt, meter } = receipt
+  const error = providersOf(ending.error)
+  const hasBegun = ending.reply !== null || meter.began || error?.kind === "interrupted"
+  return {
+    role: sent.role,
+    attempt: sent.attempt,
+    model: sent.model,
+    maxOutputTokens: sent.maxOutputTokens,
+    startedMs: sentAt - books.startedAt,
+    durationMs: books.now() - sentAt,
+    status: hasBegun ? 200 : (error?.status ?? null),
+    outcome: outcomeOf(ending),
+    code: error?.code ?? null,
+    requestId: ending.reply === null ? (error?.requestId ?? null) : ending.reply.requestId,
+    waitMs: null,
+    waitOrigin: null,
+    usage,
+    usageFinal: bill !== "unknown",
+    costUsd: spentUsd(bill, sent.prices, usage)
+  }
+}
+
+const worstFor = (sent: Sent): Worst => worstOf(sent.prices, sent.promptTokens, sent.maxOutputTokens)
+
+/** Admits a request; it must be closed, however it ends. */
+export const openReceipt = (books: Books, sent: Sent, meter: Meter): Effect.Effect<Receipt, BudgetExceeded> =>
+  Effect.suspend((): Effect.Effect<Receipt, BudgetExceeded> => {
+    const receipt: Receipt = { sent, meter, sentAt: books.now(), reservation: null }
+    return books.ledger === null
+      ? Effect.succeed(receipt)
+      : Effect.map(books.ledger.admit(worstFor(sent)), (reservation): Receipt => ({ ...receipt, reservation }))
+  })
+
+/** Settles, enters the request in the trail and tells what it used. */
+export const closeReceipt = (books: Books, receipt: Receipt, ending: Ending): Effect.Effect<void> => {
+  const { sent, meter, reservation } = receipt
+  const usage = usageOf(meter, ending)
+  const bill = billOf(meter, usage, ending)
+  const entry = entryOf(books, receipt, ending, usage, bill)
+  books.enter(entry)
+  const told =
+    books.emit === null || bill === "nothing"
+      ? Effect.void
+      : books.emit({
+          _tag: "UsageSeen",
+          requestId: books.requestId,
+          role: sent.role,
+          attempt: sent.attempt,
+          usage,
+          final: bill === "final",
+          costUsd: entry.costUsd
+        })
+  return reservation === null || books.ledger === null
+    ? told
+    : Effect.andThen(books.ledger.settle(reservation, spentOf(bill, sent.prices, usage, reservation.worst)), told)
+}
+
+export const endingOf = (exit: Exit.Exit<ModelReply, ModelError | TimeUp>): Ending => {
+  if (Exit.isSuccess(exit)) return { reply: exit.value, error: null }
+  const found = Cause.findErrorOption(exit.cause)
+  return { reply: null, error: found._tag === "Some" ? found.value : null }
+}
+
+/** Admits, runs and settles one HTTP request. */
+export const underReceipt = <E extends ModelError | TimeUp>(
+  books: Books,
+  sent: Sent,
+  meter: Meter,
+  call: Effect.Effect<ModelReply, E>
+): Effect.Effect<ModelReply, E | BudgetExceeded> => {
+  if (books.ledger !== null)
+    return Effect.acquireUseRelease(
+      openReceipt(books, sent, meter),
+      () => call,
+      (receipt, exit) => closeReceipt(books, receipt, endingOf(exit))
+    )
+  // The healthy way: nothing to admit, nothing to give back.
+  const receipt: Receipt = { sent, meter, sentAt: books.now(), reservation: null }
+  return Effect.onExit(call, (exit) => closeReceipt(books, receipt, endingOf(exit)))
+}
