@@ -36,14 +36,16 @@ const legal: { readonly [K in FaultKind]: (status: number | null) => boolean } =
   quota_exhausted: (status) => status !== null && [400, 402, 403, 412, 429, inBandStatus].includes(status),
   // null: its route is shut, nothing was sent.
   overloaded: (status) => status === null || [529, 503, 498, 429, inBandStatus].includes(status),
-  prompt_too_long: (status) => status !== null && [400, 403, 413, 422, 500, inBandStatus].includes(status),
+  // Any failed status but the two that say by themselves what to do: wait.
+  prompt_too_long: (status) =>
+    status !== null && status !== 429 && status !== 529 && (!isNoError(status) || status === inBandStatus),
   server_error: (status) => status !== null && (isServerError(status) || status === 424 || status === inBandStatus),
   timeout: (status) => status === null || [408, 504, 522, 524, inBandStatus].includes(status),
   connection: (status) => status === null,
   interrupted: (status) => status === null || status === inBandStatus,
   auth: (status) => status !== null && [401, 403, 404, 400, inBandStatus].includes(status),
   permission: (status) => status !== null && [401, 403, 404, 400, inBandStatus].includes(status),
-  not_found: (status) => status !== null && [401, 403, 404, 400, inBandStatus].includes(status),
+  not_found: (status) => status !== null && [401, 403, 404, 410, 400, inBandStatus].includes(status),
   // null: refused here, before it was sent.
   invalid_request: (status) => status === null || isClientError(status) || status === inBandStatus,
   payload_too_large: (status) => status === 413 || status === inBandStatus,
@@ -65,6 +67,7 @@ export const kindOfStatus = (status: number): FaultKind => {
     case 403:
       return "permission"
     case 404:
+    case 410:
       return "not_found"
     case 408:
     case 504:

@@ -1,11 +1,14 @@
 /** One sentence per failure that a user can act on. A pure table: never reads a provider's words. */
 import type { FaultKind } from "./FaultKind.ts"
 import type { FailReason } from "./FailReason.ts"
+import { refusedPart } from "./RefusedPart.ts"
 import { instantText } from "./wording.ts"
 
 export interface Situation {
   readonly kind: FaultKind
   readonly code: string | null
+  /** The refused field, by name; left out or null = none is named. */
+  readonly param?: string | null
   readonly status: number | null
   /** Epoch milliseconds of a known reset; null = unknown. */
   readonly resetAtEpochMillis: number | null
@@ -197,7 +200,15 @@ const fieldGuidance = ({ kind, code, status }: Situation): string | null => {
   return requirement === undefined ? null : `Nothing was sent. \`${code}\` ${requirement}.`
 }
 
-const sentenceOf = (situation: Situation): string => fieldGuidance(situation) ?? codeGuidance(situation)
+const budgetRefused =
+  "The provider refuses the output budget. Lower `initialMaxTokens`, give the route's `outputLimit`, or choose the budget's wire name with `budgetParam`."
+
+/** A refusal that names a field nobody but the policy sets; null = another. */
+const settingGuidance = ({ kind, param }: Situation): string | null =>
+  kind === "invalid_request" && refusedPart(param ?? null) === "budget" ? budgetRefused : null
+
+const sentenceOf = (situation: Situation): string =>
+  fieldGuidance(situation) ?? settingGuidance(situation) ?? codeGuidance(situation)
 
 const codeGuidance = ({ kind, code }: Situation): string =>
   (code === null ? undefined : byCode[kind]?.find(([, codes]) => codes.includes(code))?.[0]) ?? table[kind]

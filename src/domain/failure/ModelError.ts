@@ -28,6 +28,8 @@ const fieldsOf = (kind: FaultKind) => ({
   ),
   /** The provider's code or type, at a fixed place of the answer; null when it gave none. */
   code: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
+  /** The field of the request that the provider refuses, by its name; null when it names none. */
+  param: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   /** The model that was asked. */
   model: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   requestId: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
@@ -52,6 +54,7 @@ interface Described {
   readonly kind: FaultKind
   readonly status: number | null
   readonly code: string | null
+  readonly param: string | null
   readonly model: string | null
   readonly resetAt: number | null
   readonly timer: Timer | null
@@ -73,6 +76,7 @@ const guide = (error: Described): string =>
   guidanceFor({
     kind: error.kind,
     code: error.code,
+    param: error.param,
     status: error.status,
     resetAtEpochMillis: error.resetAt,
     inBand: error.status === 200
@@ -447,6 +451,7 @@ export interface Failure {
   readonly kind: FaultKind
   readonly status: number | null
   readonly code?: string | null
+  readonly param?: string | null
   readonly model?: string | null
   readonly requestId?: string | null
   readonly hints?: ReadonlyArray<HintReading>
@@ -468,6 +473,7 @@ export const makeModelError = (
   return new Class({
     status: failure.status,
     code: failure.kind === "empty_reply" ? "empty_reply" : (failure.code ?? null),
+    param: failure.param ?? null,
     model: failure.model ?? null,
     requestId: failure.requestId ?? null,
     hints: failure.hints ?? [],
@@ -493,6 +499,7 @@ export const handOn = (error: ModelError, handover: Handover): ModelError => {
   const copy = new Class({
     status: error.status,
     code: error.code,
+    param: error.param,
     model: error.model,
     requestId: error.requestId,
     hints: error.hints,

@@ -6,7 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { isJson } from "../../domain/chat/json.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
-import { isBare } from "../../domain/provider/classify.ts"
+import { refusedPart } from "../../domain/failure/RefusedPart.ts"
+import { isBare } from "../../domain/provider/KnownWords.ts"
 import type { Message } from "../../domain/chat/Message.ts"
 import { withoutForeign, withoutThinking } from "../../domain/chat/Message.ts"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
@@ -99,6 +100,7 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       status !== null &&
       suspectStatuses.includes(status) &&
       isBare(code, status) &&
+      refusedPart(error.param) !== "budget" &&
       plan.route.contextWindow !== null &&
       plan.promptTokens >= plan.route.contextWindow
     return kind === "prompt_too_long" || isSuspected

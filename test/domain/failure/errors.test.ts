@@ -110,6 +110,7 @@ describe("a status", () => {
     [402, "quota_exhausted"],
     [403, "permission"],
     [404, "not_found"],
+    [410, "not_found"],
     [408, "timeout"],
     [504, "timeout"],
     [522, "timeout"],
@@ -128,14 +129,18 @@ describe("a status", () => {
   })
 
   it("table allows what the kinds document", () => {
-    const allowed = (kind: FaultKind): ReadonlyArray<number> =>
-      [200, 400, 401, 402, 403, 404, 408, 412, 413, 422, 424, 429, 498, 500, 502, 503, 504, 522, 524, 529].filter(
-        (status) => isLegal(kind, status)
-      )
+    const statuses = [
+      200, 400, 401, 402, 403, 404, 408, 410, 412, 413, 422, 424, 429, 498, 500, 502, 503, 504, 522, 524, 529
+    ]
+    const allowed = (kind: FaultKind): ReadonlyArray<number> => statuses.filter((status) => isLegal(kind, status))
     assert.deepStrictEqual(allowed("rate_limited"), [200, 402, 429])
     assert.deepStrictEqual(allowed("quota_exhausted"), [200, 400, 402, 403, 412, 429])
     assert.deepStrictEqual(allowed("overloaded"), [200, 429, 498, 503, 529])
-    assert.deepStrictEqual(allowed("prompt_too_long"), [200, 400, 403, 413, 422, 500])
+    assert.deepStrictEqual(
+      statuses.filter((status) => !allowed("prompt_too_long").includes(status)),
+      [429, 529]
+    )
+    assert.deepStrictEqual(allowed("not_found"), [200, 400, 401, 403, 404, 410])
     assert.deepStrictEqual(allowed("server_error"), [200, 424, 500, 502, 503, 504, 522, 524, 529])
     assert.deepStrictEqual(allowed("timeout"), [200, 408, 504, 522, 524])
     assert.deepStrictEqual(allowed("content_filtered"), [200, 400, 403])

@@ -15,11 +15,35 @@ const kind = (profile: string, status: number, code: unknown = null): string =>
 
 describe("a verdict", () => {
   it.each([
-    // Overflow words count on a 400; on other statuses only where a profile says so.
+    // Overflow words count on every status but the two that say by themselves to wait.
     ["generic", 400, "context_length_exceeded", "prompt_too_long"],
-    ["generic", 413, "context_length_exceeded", "payload_too_large"],
-    ["generic", 422, "context_length_exceeded", "invalid_request"],
+    ["generic", 413, "context_length_exceeded", "prompt_too_long"],
+    ["generic", 422, "context_length_exceeded", "prompt_too_long"],
+    ["generic", 500, "context_length_exceeded", "prompt_too_long"],
+    ["generic", 502, "prompt_too_long", "prompt_too_long"],
+    ["openai", 403, "context_length_exceeded", "prompt_too_long"],
+    ["copilot", 413, "tokens_limit_reached", "prompt_too_long"],
     ["generic", 429, "context_length_exceeded", "rate_limited"],
+    ["openai", 529, "context_length_exceeded", "overloaded"],
+    // A model that is gone.
+    ["generic", 410, null, "not_found"],
+    ["generic", 410, "model_not_found", "not_found"],
+    ["xai", 410, null, "not_found"],
+    ["azure", 410, "ModelDeprecated", "not_found"],
+    // A 503 that the provider's page calls an overload, and one that it does not.
+    ["deepseek", 503, null, "overloaded"],
+    ["together", 503, null, "overloaded"],
+    ["siliconflow", 503, null, "overloaded"],
+    ["dashscope", 503, "ModelServingError", "overloaded"],
+    ["dashscope", 503, "ModelUnavailable", "server_error"],
+    ["openai", 503, "server_is_overloaded", "overloaded"],
+    ["openai", 503, "server_error", "server_error"],
+    ["generic", 503, null, "server_error"],
+    ["generic", 503, "server_is_overloaded", "overloaded"],
+    // Money that running requests hold comes back; a spent balance does not.
+    ["openrouter", 402, "in_flight_budget_exhausted", "rate_limited"],
+    ["openrouter", 402, "weight_exceeds_budget", "quota_exhausted"],
+    ["openrouter", 403, "openrouter_guardrail_budget", "quota_exhausted"],
     // Statuses that mean more in a profile, and nothing special elsewhere.
     ["groq", 498, null, "overloaded"],
     ["generic", 498, null, "invalid_request"],

@@ -76,6 +76,7 @@ describe("a header", () => {
 
 const delayIn = (retryDelay: unknown) => ({ error: { code: 429, details: [{ retryDelay }] } })
 const resetIn = (reset: unknown) => ({ error: { code: 429, metadata: { headers: { "X-RateLimit-Reset": reset } } } })
+const resetsAt = (at: unknown) => ({ error: { code: 403, metadata: { resets_at: at } } })
 const secondsIn = (seconds: unknown) => ({ error: { code: 429, metadata: { retry_after_seconds: seconds } } })
 
 /** JSON has more than texts; what is neither text nor number says nothing, and nothing throws. */
@@ -95,6 +96,10 @@ describe("a hint in a body", () => {
     ["openrouter", "a reset of null", resetIn(null), "absent"],
     ["openrouter", "a reset in an array", resetIn([1]), "absent"],
     ["openrouter", "a reset in an object", resetIn({ at: 1 }), "absent"],
+    ["openrouter", "the instant at which a budget is full again", resetsAt("2026-03-01T00:01:00Z"), 60],
+    ["openrouter", "an instant of null", resetsAt(null), "absent"],
+    ["openrouter", "an instant in an object", resetsAt({ at: 1 }), "absent"],
+    ["openrouter", "an instant that is none", resetsAt("tomorrow"), "invalid"],
     ["openrouter", "a number of seconds", secondsIn(2.5), 2.5],
     ["openrouter", "seconds of null", secondsIn(null), "absent"],
     ["openrouter", "seconds in an array", secondsIn([2]), "absent"],
@@ -112,6 +117,7 @@ describe("a hint in a body", () => {
     assert.deepStrictEqual(places.sort(), [
       "gemini /error/details/*/retryDelay",
       "openrouter /error/metadata/headers/X-RateLimit-Reset",
+      "openrouter /error/metadata/resets_at",
       "openrouter /error/metadata/retry_after_seconds"
     ])
   })

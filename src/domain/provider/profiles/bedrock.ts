@@ -1,7 +1,7 @@
 /** Amazon Bedrock. The exception's name stands in a header; inside a stream it is the key of the event. */
 import { makeProfile, rowsOf, type CodeRow } from "../ProviderProfile.ts"
 import type { FaultKind } from "../../failure/FaultKind.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 /** Exceptions as events of a stream. */
 const events: ReadonlyArray<readonly [string, FaultKind]> = [
@@ -17,6 +17,7 @@ export const bedrock = makeProfile({
   name: "bedrock",
   baseUrls: ["bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"],
   codeAt: ["header:x-amzn-errortype", "/__type"],
+  // Source: docs.aws.amazon.com/bedrock/latest/APIReference, InvokeModel, ConverseStream and common errors
   rows: [
     ...rowsOf("overloaded", ["ModelNotReadyException"]),
     ...rowsOf("rate_limited", ["ThrottlingException", "TooManyRequestsException"]),
@@ -24,11 +25,15 @@ export const bedrock = makeProfile({
     ...rowsOf("server_error", ["ModelErrorException", "ModelStreamErrorException", "InternalServerException"]),
     ...rowsOf("timeout", ["ModelTimeoutException"]),
     ...rowsOf("auth", ["UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException"]),
-    ...rowsOf("auth", ["IncompleteSignatureException", "MissingAuthenticationTokenException", "InvalidClientTokenId"]),
-    ...rowsOf("permission", ["AccessDeniedException"]),
+    ...rowsOf("auth", [
+      "IncompleteSignatureException",
+      "MissingAuthenticationTokenException",
+      "InvalidClientTokenId",
+      "RequestExpired"
+    ]),
+    ...rowsOf("permission", ["AccessDeniedException", "OptInRequired", "NotAuthorized"]),
     ...rowsOf("not_found", ["ResourceNotFoundException"]),
-    ...events.map(([name, kind]): CodeRow => ({ status: 200, at: `/${name}`, value: name, match: "present", kind })),
-    ...inBandRows
+    ...events.map(([name, kind]): CodeRow => ({ status: 200, at: `/${name}`, value: name, match: "present", kind }))
   ],
   statuses: { 424: "server_error" },
   inBandAt: events.map(([name]) => ({ at: `/${name}`, unless: null })),

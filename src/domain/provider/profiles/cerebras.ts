@@ -1,16 +1,16 @@
 /** Cerebras. Flat bodies; a full queue is an overload behind a 429. */
 import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 export const cerebras = makeProfile({
   name: "cerebras",
   baseUrls: ["api.cerebras.ai"],
+  // Source: inference-docs.cerebras.ai, error codes and rate limits
   rows: [
     ...rowsOf("overloaded", ["queue_exceeded"]),
     ...rowsOf("rate_limited", ["request_quota_exceeded", "token_quota_exceeded", "too_many_requests_error"]),
-    ...rowsOf("quota_exhausted", ["payment_required"]),
-    ...rowsOf("auth", ["wrong_api_key"]),
-    ...inBandRows
+    ...rowsOf("quota_exhausted", ["payment_required", "payment_required_error"]),
+    ...rowsOf("auth", ["wrong_api_key"])
   ],
   hints: [
     resetHeader("x-ratelimit-reset-requests-day", "seconds", "x-ratelimit-remaining-requests-day"),

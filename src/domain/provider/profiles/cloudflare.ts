@@ -1,11 +1,12 @@
 /** Cloudflare Workers AI. Codes are numbers in a list of errors. */
 import { makeProfile, rowsOf } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 export const cloudflare = makeProfile({
   name: "cloudflare",
   baseUrls: ["api.cloudflare.com", "gateway.ai.cloudflare.com"],
   codeAt: ["/errors/*/code", "/error/*/code"],
+  // Source: developers.cloudflare.com/workers-ai/platform/errors
   rows: [
     ...rowsOf("quota_exhausted", [3036, 4006]),
     ...rowsOf("overloaded", [3040]),
@@ -14,8 +15,7 @@ export const cloudflare = makeProfile({
     ...rowsOf("not_found", [5007, 3042]),
     ...rowsOf("prompt_too_long", [5021]),
     ...rowsOf("permission", [5016, 5018]),
-    ...rowsOf("auth", [10000, 9109]),
-    ...inBandRows
+    ...rowsOf("auth", [10000, 9109])
   ],
   inBandAt: [{ at: "/errors/0/code", unless: null }],
   finishReasons,

@@ -1,15 +1,17 @@
 /** DeepSeek. 402 is an empty balance; a stop for want of resources stands in the finish reason. */
 import { makeProfile, rowsOf } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 export const deepseek = makeProfile({
   name: "deepseek",
   baseUrls: ["api.deepseek.com"],
+  // Source: api-docs.deepseek.com/quick_start/error_codes
   rows: [
     ...rowsOf("rate_limited", ["rate_limit_reached_error"]),
-    ...rowsOf("quota_exhausted", ["insufficient_balance"]),
-    ...inBandRows
+    ...rowsOf("quota_exhausted", ["insufficient_balance"])
   ],
+  // The page names a 503 an overload, whatever the body says.
+  statuses: { 503: "overloaded" },
   finishReasons,
   finishFaults,
   capabilities: { prefill: true }

@@ -3,7 +3,7 @@
  * quota's id tells them apart. Waits come as RetryInfo in the body.
  */
 import { makeProfile, rowsOf } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 const quotaId = "/error/details/*/violations/*/quotaId"
 
@@ -11,20 +11,25 @@ export const gemini = makeProfile({
   name: "gemini",
   baseUrls: ["generativelanguage.googleapis.com", "aiplatform.googleapis.com", "*-aiplatform.googleapis.com"],
   codeAt: ["/error/details/*/reason", "/error/status"],
+  // Sources: ai.google.dev/gemini-api/docs/troubleshooting and /rate-limits; cloud.google.com, Vertex AI: API errors
   rows: [
     ...rowsOf("quota_exhausted", ["PerDay"], { status: 429, at: quotaId, match: "part" }),
     ...rowsOf("rate_limited", ["PerMinute"], { status: 429, at: quotaId, match: "part" }),
-    ...rowsOf("quota_exhausted", ["QUOTA_EXHAUSTED", "INSUFFICIENT_G1_CREDITS_BALANCE", "BILLING_DISABLED"]),
-    ...rowsOf("overloaded", ["MODEL_CAPACITY_EXHAUSTED", "UNAVAILABLE"]),
+    ...rowsOf("quota_exhausted", [
+      "QUOTA_EXHAUSTED",
+      "payment_required",
+      "INSUFFICIENT_G1_CREDITS_BALANCE",
+      "BILLING_DISABLED"
+    ]),
+    ...rowsOf("overloaded", ["MODEL_CAPACITY_EXHAUSTED", "UNAVAILABLE", "service_unavailable"]),
     ...rowsOf("auth", ["API_KEY_INVALID", "API_KEY_EXPIRED", "UNAUTHENTICATED"]),
-    ...rowsOf("permission", ["CONSUMER_SUSPENDED", "SERVICE_DISABLED", "API_KEY_SERVICE_BLOCKED"]),
+    ...rowsOf("permission", ["CONSUMER_SUSPENDED", "SERVICE_DISABLED", "API_KEY_SERVICE_BLOCKED", "CONSUMER_INVALID"]),
     ...rowsOf("rate_limited", ["RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"]),
     ...rowsOf("server_error", ["INTERNAL", "UNKNOWN", "ABORTED"], { status: 200 }),
     ...rowsOf("timeout", ["DEADLINE_EXCEEDED"]),
     ...rowsOf("not_found", ["NOT_FOUND"]),
     ...rowsOf("permission", ["PERMISSION_DENIED"]),
-    ...rowsOf("invalid_request", ["INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"], { status: 200 }),
-    ...inBandRows
+    ...rowsOf("invalid_request", ["INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE"], { status: 200 })
   ],
   hints: [
     {

@@ -1,15 +1,17 @@
 /** Groq. Status 498 is its own: no capacity in the flex tier. */
 import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 export const groq = makeProfile({
   name: "groq",
   baseUrls: ["api.groq.com"],
+  // Sources: console.groq.com/docs/errors, /flex-processing, /rate-limits
   rows: [
     ...rowsOf("overloaded", ["capacity_exceeded", "over_capacity", "flex_capacity_exceeded"]),
     ...rowsOf("quota_exhausted", ["blocked_api_access"]),
-    ...rowsOf("not_found", ["model_not_found", "model_decommissioned"]),
-    ...inBandRows
+    ...rowsOf("permission", ["organization_restricted", "model_terms_required", "model_permission_blocked_org"]),
+    ...rowsOf("permission", ["model_permission_blocked_project"]),
+    ...rowsOf("not_found", ["model_not_found", "model_decommissioned", "model_not_active"])
   ],
   statuses: { 498: "overloaded" },
   hints: [

@@ -1,4 +1,6 @@
-/** LM Studio. Errors are a bare string; inside a stream an event named error without a code. */
+/**
+ * LM Studio. Errors are a bare string; inside a stream an event named error without a code. Source: lmstudio.ai/docs.
+ */
 import { makeProfile } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 

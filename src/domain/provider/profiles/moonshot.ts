@@ -1,11 +1,12 @@
 /** Moonshot (Kimi). Three different 429s, told apart by type. */
-import { makeProfile, rowsOf } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 export const moonshot = makeProfile({
   name: "moonshot",
   baseUrls: ["api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"],
   codeAt: ["/error/type"],
+  // Source: platform.moonshot.ai/docs/api/errors
   rows: [
     ...rowsOf("quota_exhausted", ["exceeded_current_quota_error"]),
     ...rowsOf("overloaded", ["engine_overloaded_error"]),
@@ -14,9 +15,10 @@ export const moonshot = makeProfile({
     ...rowsOf("auth", ["invalid_authentication_error", "incorrect_api_key_error"]),
     ...rowsOf("permission", ["permission_denied_error"]),
     ...rowsOf("not_found", ["resource_not_found_error"]),
-    ...rowsOf("server_error", ["server_error", "unexpected_output"], { status: 200 }),
-    ...inBandRows
+    ...rowsOf("server_error", ["server_error", "unexpected_output"], { status: 200 })
   ],
+  // Source: www.kimi.com/help/kimi-api/api-rate-limits
+  hints: [resetHeader("x-ratelimit-reset", "reset", "x-ratelimit-remaining")],
   finishReasons,
   finishFaults,
   capabilities: { prefill: true }

@@ -1,5 +1,8 @@
-/** SGLang. Errors as vLLM's; a stop by the server is the finish reason `abort`. */
+/**
+ * SGLang. Errors as vLLM's; a stop by the server is the finish reason `abort`. Source: github.com/sgl-project/sglang,
+ * srt/entrypoints/openai.
+ */
 import { makeProfile } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
-export const sglang = makeProfile({ name: "sglang", rows: inBandRows, finishReasons, finishFaults })
+export const sglang = makeProfile({ name: "sglang", finishReasons, finishFaults })

@@ -1,6 +1,6 @@
-/** Words that several providers share: finish reasons in their many spellings, and error types met inside a 200. */
+/** Words that several providers share: finish reasons in their many spellings. */
 import type { FaultKind } from "../../failure/FaultKind.ts"
-import { rowsOf, type CodeRow, type ProviderProfile } from "../ProviderProfile.ts"
+import type { ProviderProfile } from "../ProviderProfile.ts"
 
 type Reason = ProviderProfile["finishReasons"][string]
 
@@ -31,26 +31,3 @@ export const finishFaults: Readonly<Record<string, FaultKind>> = {
   ...all<FaultKind>("malformed_response", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"]),
   ...all<FaultKind>("malformed_response", ["malformed_model_output", "malformed_tool_use", "MALFORMED_RESPONSE"])
 }
-
-/** Error types inside a 200, where no status class helps. For named providers only. */
-export const inBandRows: ReadonlyArray<CodeRow> = [
-  ...rowsOf("server_error", ["server_error", "internal_error", "internal_server_error", "InternalServerError"], {
-    status: 200
-  }),
-  ...rowsOf("server_error", ["api_error", "upstream_error", "service_unavailable", "ServiceUnavailableError"], {
-    status: 200
-  }),
-  ...rowsOf("overloaded", ["overloaded", "engine_overloaded", "service_unavailable_error", "ServerOverloaded"], {
-    status: 200
-  }),
-  ...rowsOf("rate_limited", ["rate_limit_error", "rate_limit_exceeded", "rate_limited", "too_many_requests"], {
-    status: 200
-  }),
-  ...rowsOf("quota_exhausted", ["billing_error", "payment_required"], { status: 200 }),
-  ...rowsOf("auth", ["authentication_error", "invalid_api_key"], { status: 200 }),
-  ...rowsOf("permission", ["permission_error"], { status: 200 }),
-  ...rowsOf("not_found", ["not_found_error", "model_not_found", "NotFoundError"], { status: 200 }),
-  ...rowsOf("timeout", ["timeout_error", "timeout"], { status: 200 }),
-  ...rowsOf("payload_too_large", ["request_too_large"], { status: 200 }),
-  ...rowsOf("invalid_request", ["invalid_request_error", "BadRequestError"], { status: 200 })
-]

@@ -1,11 +1,12 @@
 /** xAI. `code` is a fixed sentence (the name of a gRPC status), `error` the text; a JSON error may follow a 200. */
 import { makeProfile, rowsOf } from "../ProviderProfile.ts"
-import { finishFaults, finishReasons, inBandRows } from "./words.ts"
+import { finishFaults, finishReasons } from "./words.ts"
 
 export const xai = makeProfile({
   name: "xai",
   baseUrls: ["api.x.ai", "*.api.x.ai"],
   codeAt: ["/code"],
+  // Source: docs.x.ai, debugging errors; the codes are the sentences of gRPC statuses
   rows: [
     ...rowsOf("overloaded", ["The service is currently unavailable"]),
     ...rowsOf("quota_exhausted", ["personal-team-blocked:spending-limit"]),
@@ -18,8 +19,7 @@ export const xai = makeProfile({
       "Deadline expired before operation could complete"
     ]),
     ...rowsOf("server_error", ["Internal error", "Internal errors", "Unknown error"], { status: 200 }),
-    ...rowsOf("invalid_request", ["Client specified an invalid argument"], { status: 200 }),
-    ...inBandRows
+    ...rowsOf("invalid_request", ["Client specified an invalid argument"], { status: 200 })
   ],
   finishReasons,
   finishFaults

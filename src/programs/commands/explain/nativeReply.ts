@@ -2,7 +2,8 @@
  * Replies in a provider's own format, as far as telling how they ended goes. Our adapters never meet them; `explain`
  * does, since people paste what they have. Structure only, as everywhere.
  */
-import { finishReasonOf, valueAt } from "../../../domain/provider/classify.ts"
+import { valueAt } from "../../../domain/provider/AnswerPlaces.ts"
+import { finishReasonOf } from "../../../domain/provider/classify.ts"
 import type { FinishReason } from "../../../domain/chat/ModelReply.ts"
 import { generic } from "../../../domain/provider/profiles/generic.ts"
 import type { Pointer, ProviderProfile } from "../../../domain/provider/ProviderProfile.ts"

@@ -1,0 +1,131 @@
+/**
+ * Where an answer says what failed: codes and types at fixed places, flat, one level deeper, or in a cause that a relay
+ * hands on. Read in order of authority: the profile's own places first. Places of prose are not among them.
+ */
+import { isObject } from "../chat/json.ts"
+import type { Pointer, ProviderProfile } from "./ProviderProfile.ts"
+
+export interface Answer {
+  readonly status: number
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Parsed JSON, or the raw text when it is not JSON. */
+  readonly body: unknown
+}
+
+/** All values at a place of a body; `*` stands for every element of an array. */
+export const valuesAt = (body: unknown, pointer: Pointer): ReadonlyArray<unknown> => {
+  let values: ReadonlyArray<unknown> = [body]
+  for (const key of pointer.split("/").slice(1))
+    values = values.flatMap((value): ReadonlyArray<unknown> => {
+      if (Array.isArray(value)) return key === "*" ? value : [value[Number(key)]]
+      return isObject(value) && Object.hasOwn(value, key) ? [value[key]] : []
+    })
+  return values.filter((value) => value !== undefined)
+}
+
+/** The first value at a place of a body; undefined when there is none. */
+export const valueAt = (body: unknown, pointer: Pointer): unknown => valuesAt(body, pointer)[0]
+
+/** Values at a place of an answer, which may be a header. */
+export const readAt = (answer: Answer, body: unknown, place: Pointer): ReadonlyArray<unknown> => {
+  if (!place.startsWith("header:")) return valuesAt(body, place)
+  const value = answer.headers[place.slice("header:".length)]
+  return value === undefined ? [] : [value.split(":")[0]]
+}
+
+export type Code = string | number
+
+export const isCode = (value: unknown): value is Code => typeof value === "string" || typeof value === "number"
+
+/** Codes and types, flat or one level deeper, in order of authority. */
+const outerPlaces: ReadonlyArray<Pointer> = [
+  "/error/code",
+  "/error/type",
+  "/error/error/code",
+  "/error/error/type",
+  // The event with which a response reports that it failed.
+  "/response/error/code",
+  "/response/error/type",
+  "/code",
+  "/type",
+  "/detail/code",
+  "/detail/error/code",
+  "/detail/error/type"
+]
+
+/** The cause that a provider, or a relay in front of it, puts inside its own error. */
+const causePlaces: ReadonlyArray<Pointer> = [
+  "/error/details/error_code",
+  "/error/details/code",
+  "/error/innererror/code",
+  "/error/inner_error/code",
+  "/error/provider_specific_fields/code",
+  "/error/provider_specific_fields/type",
+  "/error/provider_specific_fields/error_code",
+  "/error/provider_specific_fields/error/code",
+  "/error/provider_specific_fields/error/type",
+  "/error/provider_specific_fields/innererror/code"
+]
+
+/** Deeper causes that count inside a 200 only, where no status speaks for the answer. */
+const deepPlaces: ReadonlyArray<Pointer> = [
+  "/error/metadata/error_type",
+  "/error/metadata/provider_code",
+  "/error/metadata/code",
+  "/error/metadata/type",
+  "/error/metadata/raw/error/code",
+  "/error/metadata/raw/error/type",
+  "/error/metadata/raw/code",
+  "/error/metadata/raw/type",
+  "/error/details/*/reason",
+  "/errors/*/code",
+  "/errors/*/type"
+]
+
+/** Numbers beside a code that repeat the status an answer would have had. Read inside a 200 only. */
+const statusPlaces: ReadonlyArray<Pointer> = [
+  "/error/status",
+  "/error/status_code",
+  "/error/statusCode",
+  "/error/http_status",
+  "/error/http_status_code",
+  "/error/http_code",
+  "/error/error/status",
+  "/error/error/status_code",
+  "/response/error/status",
+  "/response/error/status_code",
+  "/status",
+  "/status_code",
+  "/statusCode",
+  "/StatusCode",
+  "/raw_status_code",
+  "/detail/status_code"
+]
+
+/** An array body holds its error in the first element. */
+export const unwrap = (body: unknown): unknown => (Array.isArray(body) ? body[0] : body)
+
+/** A code and whether it stands where a code stands, not where a type does. */
+export interface Found {
+  readonly code: Code
+  readonly isType: boolean
+}
+
+/** Names of services in front of a name do not count: `com.amazon.coral.service#UnknownOperationException`. */
+const withoutService = (code: Code): Code =>
+  typeof code === "string" && code.includes("#") ? code.slice(code.lastIndexOf("#") + 1) : code
+
+/** All codes of an answer, in order of authority. */
+export const codesOf = (profile: ProviderProfile, answer: Answer, body: unknown): ReadonlyArray<Found> => {
+  const deep = answer.status === 200 ? deepPlaces : []
+  return [...profile.codeAt, ...outerPlaces, ...causePlaces, ...deep, "/error/status"].flatMap((place) =>
+    readAt(answer, body, place)
+      .filter(isCode)
+      .map((code) => ({ code: withoutService(code), isType: place.endsWith("type") }))
+  )
+}
+
+/** The statuses an error inside a 200 names. */
+export const innerStatuses = (body: unknown): ReadonlyArray<Code> =>
+  statusPlaces.flatMap((place) => valuesAt(body, place)).filter(isCode)
