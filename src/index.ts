@@ -9,9 +9,11 @@ export type {
   AssistantMessage,
   ContentPart,
   Message,
+  MessageInput,
   MessageToolCall,
   ReasoningPart,
   SystemMessage,
+  ToolInput,
   ToolMessage,
   ToolSpec,
   UserMessage
@@ -45,7 +47,7 @@ export {
   type ModelReply,
   type ToolCall
 } from "./domain/chat/ModelReply.ts"
-export type { ModelRequest, Priority, Role, WireRequest } from "./domain/chat/ModelRequest.ts"
+export type { ModelRequest, Priority, RequestInput, Role, WireRequest } from "./domain/chat/ModelRequest.ts"
 export { Outcome } from "./domain/recovery/Outcome.ts"
 export { makeProfile } from "./domain/provider/ownProfile.ts"
 export { profileForBaseUrl, profileNamed, profiles } from "./domain/provider/Profiles.ts"

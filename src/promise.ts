@@ -14,9 +14,10 @@ import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "./domain/failure/ConfigurationError.ts"
 import type { ModelReply } from "./domain/chat/ModelReply.ts"
-import type { ModelRequest } from "./domain/chat/ModelRequest.ts"
+import type { RequestInput } from "./domain/chat/ModelRequest.ts"
 import type { RecoveryEvent } from "./domain/recovery/RecoveryEvent.ts"
 import { type Standing, notBegun, RecoveryCancelledError } from "./domain/failure/RecoveryError.ts"
+import { refuseUnknown } from "./domain/failure/unknownOptions.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "./domain/recovery/RecoveryPolicy.ts"
 import type { ReplyPart } from "./domain/chat/ReplyPart.ts"
 import * as EventsMemory from "./layers/stores/EventsMemory.ts"
@@ -58,9 +59,9 @@ export interface CallOptions {
 
 /** Calls of one recovery, or of one turn of it. */
 export interface PromiseCalls {
-  readonly complete: (request: ModelRequest, options?: CallOptions) => Promise<ModelReply>
+  readonly complete: (request: RequestInput, options?: CallOptions) => Promise<ModelReply>
   /** Parts as they come, to be read once; leaving the loop early closes the connection. */
-  readonly stream: (request: ModelRequest, options?: CallOptions) => AsyncIterable<ReplyPart>
+  readonly stream: (request: RequestInput, options?: CallOptions) => AsyncIterable<ReplyPart>
 }
 
 export interface PromiseRecovery extends PromiseCalls {
@@ -164,13 +165,6 @@ const layerOf = (client: CreateOptions["client"]): Layer.Layer<ModelClient, Conf
 const createKeys: ReadonlyArray<string> = ["policy", "client", "clients", "summarizer", "health", "onEvent"]
 const callKeys: ReadonlyArray<string> = ["signal", "policy", "deadline"]
 
-/** JavaScript brings misspelt options: none is passed over in silence. */
-const refuseUnknown = (options: object, known: ReadonlyArray<string>): void => {
-  const unknown = Object.keys(options).find((key) => !known.includes(key))
-  if (unknown !== undefined)
-    throw new ConfigurationError({ field: unknown, reason: `is not an option: there are ${known.join(", ")}` })
-}
-
 const checkCall = (call: CallOptions): void => {
   refuseUnknown(call, callKeys)
   if (call.signal !== undefined && !(call.signal instanceof AbortSignal))
@@ -196,7 +190,7 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
   )
   const running: Running = { closed: false, calls: new Set(), fibers: new Set() }
 
-  const complete = async (turn: TurnCell | null, request: ModelRequest, call: CallOptions): Promise<ModelReply> => {
+  const complete = async (turn: TurnCell | null, request: RequestInput, call: CallOptions): Promise<ModelReply> => {
     checkCall(call)
     const standing = makeStanding()
     const { signal, end } = begin(running, call.signal)
@@ -220,7 +214,7 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
 
   const stream = async function* (
     turn: TurnCell | null,
-    request: ModelRequest,
+    request: RequestInput,
     call: CallOptions
   ): AsyncGenerator<ReplyPart> {
     checkCall(call)

@@ -11,10 +11,10 @@ import * as Stream from "effect/Stream"
 import { unpriced } from "../domain/budget/Budget.ts"
 import { ConfigurationError } from "../domain/failure/ConfigurationError.ts"
 import type { ModelReply } from "../domain/chat/ModelReply.ts"
-import type { ModelRequest } from "../domain/chat/ModelRequest.ts"
+import type { RequestInput } from "../domain/chat/ModelRequest.ts"
 import type { RecoveryEvent } from "../domain/recovery/RecoveryEvent.ts"
 import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/recovery/RecoveryPolicy.ts"
-import { requestFault } from "../domain/failure/requestFault.ts"
+import { checkedRequest } from "../domain/failure/requestFault.ts"
 import { complete } from "../programs/request/complete.ts"
 import type { RecoverOptions } from "../programs/request/Run.ts"
 import { makeRouteDoor } from "../programs/request/routeDoor.ts"
@@ -129,9 +129,8 @@ export const layer = (
         return unknown === null ? resolved : yield* Effect.die(unknown)
       })
 
-      const setUp = Effect.fnUntraced(function* (request: ModelRequest, listen: Listen | null) {
-        const fault = requestFault(request)
-        if (fault !== null) return yield* Effect.fail(fault)
+      const setUp = Effect.fnUntraced(function* (input: RequestInput, listen: Listen | null) {
+        const request = yield* Effect.fromResult(checkedRequest(input))
         const priority = request.priority ?? (yield* PriorityOverride) ?? "foreground"
         const found = yield* resolve(priority === "background" ? backgroundPolicy : policy)
         const resolved = (request.tools?.length ?? 0) > 0 ? forTools(found) : found

@@ -5,7 +5,7 @@ import type * as Stream from "effect/Stream"
 import type { BudgetExceeded } from "../domain/failure/AgentError.ts"
 import type { ModelError } from "../domain/failure/ModelError.ts"
 import type { ModelReply } from "../domain/chat/ModelReply.ts"
-import type { ModelRequest } from "../domain/chat/ModelRequest.ts"
+import type { ModelRequest, RequestInput } from "../domain/chat/ModelRequest.ts"
 import type { RecoveryError } from "../domain/failure/RecoveryError.ts"
 import type { ReplyPart } from "../domain/chat/ReplyPart.ts"
 
@@ -13,8 +13,8 @@ import type { ReplyPart } from "../domain/chat/ReplyPart.ts"
 export type RequestFailure = ModelError | RecoveryError | BudgetExceeded
 
 interface Shape {
-  readonly complete: (request: ModelRequest) => Effect.Effect<ModelReply, RequestFailure>
-  readonly stream: (request: ModelRequest) => Stream.Stream<ReplyPart, RequestFailure>
+  readonly complete: (request: RequestInput) => Effect.Effect<ModelReply, RequestFailure>
+  readonly stream: (request: RequestInput) => Stream.Stream<ReplyPart, RequestFailure>
   /** Gives its body one deadline and one model state; a call outside a turn is its own turn. */
   readonly turn: <A, E, R>(body: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
@@ -22,4 +22,7 @@ interface Shape {
 export class Recovery extends Context.Service<Recovery, Shape>()("holdfast/services/Recovery") {}
 
 /** The narrow dependency of an agent loop: Recovery is one, a raw client another. */
-export type ModelRequestExecutor = Pick<Shape, "complete" | "stream" | "turn">
+export interface ModelRequestExecutor extends Pick<Shape, "turn"> {
+  readonly complete: (request: ModelRequest) => Effect.Effect<ModelReply, RequestFailure>
+  readonly stream: (request: ModelRequest) => Stream.Stream<ReplyPart, RequestFailure>
+}

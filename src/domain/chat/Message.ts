@@ -82,6 +82,52 @@ export interface ToolSpec {
   readonly [field: string]: unknown
 }
 
+interface PartInput {
+  readonly type: string
+}
+
+type ToolCallInput =
+  | {
+      readonly id: string
+      readonly type: "function"
+      readonly function: { readonly name: string; readonly arguments: string }
+    }
+  | { readonly id: string; readonly type: "custom"; readonly custom: object }
+
+/**
+ * What is accepted as a message: ours, and those typed by the `openai` package, whose interfaces have no place for
+ * unknown fields. A legacy function message and a custom tool call have a type there and are refused before they are sent.
+ */
+export type MessageInput =
+  | Message
+  | { readonly role: "system" | "developer" | "user"; readonly content: string | ReadonlyArray<PartInput> }
+  | {
+      readonly role: "assistant"
+      readonly content?: string | null | ReadonlyArray<PartInput>
+      readonly refusal?: string | null
+      readonly tool_calls?: ReadonlyArray<ToolCallInput>
+    }
+  | {
+      readonly role: "tool"
+      readonly tool_call_id: string
+      readonly content: string | ReadonlyArray<PartInput>
+    }
+  | { readonly role: "function"; readonly name: string; readonly content: string | null }
+
+/** What is accepted as a tool: ours, and those typed by the `openai` package. A custom tool is refused before it is sent. */
+export type ToolInput =
+  | ToolSpec
+  | {
+      readonly type: "function"
+      readonly function: {
+        readonly name: string
+        readonly description?: string
+        readonly parameters?: object
+        readonly strict?: boolean | null
+      }
+    }
+  | { readonly type: "custom"; readonly custom: object }
+
 const roles: ReadonlySet<unknown> = new Set(["system", "developer", "user", "assistant", "tool"])
 
 /** Whether a JSON value has the shape of a message; unknown fields are fine. */

@@ -1,5 +1,5 @@
 /** One logical request as the caller states it, and as it goes to one model. Never mutated by anybody. */
-import type { Message, ToolSpec } from "./Message.ts"
+import type { Message, MessageInput, ToolInput, ToolSpec } from "./Message.ts"
 
 /** `background` requests are shed first: the background preset applies to them. */
 export type Priority = "foreground" | "background"
@@ -19,6 +19,12 @@ export interface ModelRequest {
    * `messages`, `stream`, `max_tokens` and `max_completion_tokens` are holdfast's own: a request with one is refused.
    */
   readonly params?: Readonly<Record<string, unknown>>
+}
+
+/** A request as it comes to a public door: also with a history and tools typed by the `openai` package. */
+export interface RequestInput extends Omit<ModelRequest, "messages" | "tools"> {
+  readonly messages: ReadonlyArray<MessageInput>
+  readonly tools?: ReadonlyArray<ToolInput>
 }
 
 /** A request addressed to one model with one budget. `maxOutputTokens` is a whole number >= 1. */

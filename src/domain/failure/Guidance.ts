@@ -193,10 +193,36 @@ const requirements: Readonly<Record<string, string>> = {
   "params.max_completion_tokens": "is set by holdfast: give `maxOutputTokens`"
 }
 
+const hasHints = (kind: FaultKind, code: string): boolean =>
+  byCode[kind]?.some(([, codes]) => codes.includes(code)) === true
+
+/** Fields of a request's top that are called something else here. */
+const otherNames: Readonly<Record<string, string>> = {
+  model: "belongs to the policy: name the model in `routes`",
+  stream: "is set by holdfast: call `stream` or `complete`",
+  max_tokens: "is set by holdfast: give `maxOutputTokens`",
+  max_completion_tokens: "is set by holdfast: give `maxOutputTokens`",
+  max_output_tokens: "is set by holdfast: give `maxOutputTokens`",
+  maxTokens: "is set by holdfast: give `maxOutputTokens`",
+  system: "belongs into `messages`: a message with the role system comes first",
+  input: "is called `messages` here",
+  prompt: "is called `messages` here",
+  signal: "belongs into the options of the call, beside the request",
+  deadline: "belongs into the options of the call, beside the request",
+  policy: "belongs into the options of the call, beside the request"
+}
+
+/** A name at the top of a request that holdfast does not read. */
+const unknownFieldGuidance = (code: string): string | null => {
+  if (!/^[A-Za-z_$][\w$-]*$/.test(code) || hasHints("invalid_request", code)) return null
+  const other = Object.hasOwn(otherNames, code) ? otherNames[code] : undefined
+  return other ?? "belongs into `params`: further fields of the provider's request body"
+}
+
 /** For a request that was refused before it was sent, whose code is the path of a field; null = another refusal. */
 const fieldGuidance = ({ kind, code, status }: Situation): string | null => {
   if (kind !== "invalid_request" || status !== null || code === null) return null
-  const requirement = requirements[code.replaceAll(/\[\d+\]/g, "[]")]
+  const requirement = requirements[code.replaceAll(/\[\d+\]/g, "[]")] ?? unknownFieldGuidance(code) ?? undefined
   return requirement === undefined ? null : `Nothing was sent. \`${code}\` ${requirement}.`
 }
 

@@ -5,7 +5,8 @@
 import { isObject } from "../chat/json.ts"
 import { isMessage, isToolSpec, type Message } from "../chat/Message.ts"
 import { makeModelError, type ModelError } from "./ModelError.ts"
-import type { ModelRequest } from "../chat/ModelRequest.ts"
+import * as Result from "effect/Result"
+import type { ModelRequest, RequestInput } from "../chat/ModelRequest.ts"
 
 /** Body fields that are holdfast's own. */
 const ownParams = ["model", "messages", "stream", "max_tokens", "max_completion_tokens"] as const
@@ -58,6 +59,18 @@ const paramsFault = (params: unknown): string | null => {
 const isCap = (value: unknown): boolean =>
   value === undefined || (typeof value === "number" && Number.isSafeInteger(value) && value >= 1)
 
+const requestFields: ReadonlyArray<string> = [
+  "messages",
+  "tools",
+  "maxOutputTokens",
+  "priority",
+  "params"
+] satisfies ReadonlyArray<keyof ModelRequest>
+
+/** A field nobody reads would be dropped in silence: `temperature` beside `messages` belongs into `params`. */
+const unknownField = (request: Readonly<Record<string, unknown>>): string | null =>
+  Object.keys(request).find((name) => request[name] !== undefined && !requestFields.includes(name)) ?? null
+
 /** Path of the first field that cannot be sent; null = fine. */
 const fieldOf = (request: unknown): string | null => {
   if (!isObject(request)) return "request"
@@ -68,11 +81,17 @@ const fieldOf = (request: unknown): string | null => {
   if (badTools !== null) return badTools
   if (!isCap(maxOutputTokens)) return "maxOutputTokens"
   if (priority !== undefined && priority !== "foreground" && priority !== "background") return "priority"
-  return paramsFault(params)
+  return paramsFault(params) ?? unknownField(request)
 }
 
 /** The failure of a request that cannot be sent; null = it can. */
-export const requestFault = (request: ModelRequest): ModelError | null => {
+export const requestFault = (request: RequestInput): ModelError | null => {
   const code = fieldOf(request)
   return code === null ? null : makeModelError({ kind: "invalid_request", status: null, code })
+}
+
+/** The request, of which it is known now that it can be sent. */
+export const checkedRequest = (request: RequestInput): Result.Result<ModelRequest, ModelError> => {
+  const fault = requestFault(request)
+  return fault === null ? Result.succeed(request as ModelRequest) : Result.fail(fault)
 }

@@ -1,33 +1,36 @@
 /** ModelClient over the `@anthropic-ai/sdk` package. */
-import Anthropic, { APIError } from "@anthropic-ai/sdk"
+import Anthropic, { APIError, type ClientOptions } from "@anthropic-ai/sdk"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
+import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 import { AnthropicResponseError } from "../../domain/failure/ModelError.ts"
 import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
 import { checkedProfile } from "../../domain/provider/ownProfile.ts"
 import { anthropic } from "../../domain/provider/profiles/anthropic.ts"
 import type { CacheTtl } from "../../domain/chat/PromptCache.ts"
 import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
-import { keyFlaw } from "../../domain/provider/address.ts"
 import { ModelClient } from "../../services/ModelClient.ts"
 import { PromptCacheTtl } from "../../services/PromptCacheTtl.ts"
 import { eventReaderOf, readBody, toBody } from "../../domain/wires/anthropicWire.ts"
+import { sdkKey, type KeySource } from "./apiKey.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
 import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
+import { environment } from "./runtime.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 export interface AnthropicOptions {
-  /** Default: the environment's ANTHROPIC_API_KEY, by the SDK. Not needed with `client`. */
-  readonly apiKey?: Redacted.Redacted<string> | string
+  /** Default: the environment's ANTHROPIC_API_KEY. A function is asked before every request. Not needed with `client`. */
+  readonly apiKey?: KeySource
   /** http or https; anything else is a ConfigurationError. */
   readonly baseUrl?: string | URL
   /** A client of your own (proxy, Bedrock or Vertex credentials): its retries are switched off for our calls. */
   readonly client?: Anthropic
   /** A fetch of your own instead of the default transport. Not used with `client`. */
   readonly fetch?: UndiciFetch.Fetch
+  /** Passed to every call of fetch. A `dispatcher` goes into the default transport; with anything else the platform's fetch is used. */
+  readonly fetchOptions?: NonNullable<ClientOptions["fetchOptions"]>
   /** How the provider reports failures. Default: anthropic. */
   readonly profile?: ProviderProfile
   /** Lifetime of prompt cache markers where the caller (an agent's session) says none; null = no markers. Default: null. */
@@ -35,6 +38,21 @@ export interface AnthropicOptions {
   /** Further headers per request. */
   readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
 }
+
+const optionNames: ReadonlyArray<string> = [
+  "apiKey",
+  "baseUrl",
+  "client",
+  "fetch",
+  "fetchOptions",
+  "profile",
+  "cacheTtl",
+  "headers"
+] satisfies ReadonlyArray<keyof AnthropicOptions>
+
+/** Only a dispatcher is the default transport's; the other options of a fetch are the platform's. */
+const transportOf = ({ fetch: own, fetchOptions }: AnthropicOptions): UndiciFetch.Fetch =>
+  own ?? (fetchOptions === undefined || "dispatcher" in fetchOptions ? UndiciFetch.make() : fetch)
 
 const sdkOf = (options: AnthropicOptions, exchanges: Exchanges): Anthropic => {
   if (options.client !== undefined)
@@ -44,18 +62,16 @@ const sdkOf = (options: AnthropicOptions, exchanges: Exchanges): Anthropic => {
       fetch: keepingErrors(fetchOf(options.client), exchanges)
     })
   const baseURL = checkedBaseUrl(options.baseUrl)
-  const given = options.apiKey ?? process.env["ANTHROPIC_API_KEY"]
-  const key = Redacted.isRedacted(given) ? Redacted.value(given) : given
-  if (key === undefined || key === "")
+  const key = sdkKey(options.apiKey ?? environment()["ANTHROPIC_API_KEY"])
+  if (key === undefined)
     throw new ConfigurationError({ field: "apiKey", reason: "is missing: give `apiKey`, or set ANTHROPIC_API_KEY" })
-  const unsendable = keyFlaw(key)
-  if (unsendable !== null) throw new ConfigurationError({ field: "apiKey", reason: unsendable })
   return new Anthropic({
     apiKey: key,
     ...(baseURL === undefined ? {} : { baseURL }),
     maxRetries: 0,
     timeout: sdkTimeoutMillis,
-    fetch: keepingErrors(options.fetch ?? UndiciFetch.make(), exchanges)
+    ...(options.fetchOptions === undefined ? {} : { fetchOptions: options.fetchOptions }),
+    fetch: keepingErrors(transportOf(options), exchanges)
   })
 }
 
@@ -70,6 +86,7 @@ const thrownBy = (cause: unknown): Thrown => {
 
 /** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
 export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Service"] => {
+  refuseUnknown(options, optionNames)
   const exchanges: Exchanges = new WeakMap()
   const sdk = sdkOf(options, exchanges)
   const profile = options.profile === undefined ? anthropic : checkedProfile(options.profile)
@@ -96,7 +113,10 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
     identity: identityFor({
       baseUrl: sdk.baseURL,
       account: secrets[0] ?? null,
-      own: options.fetch ?? (options.client === undefined && secrets.length > 0 ? null : (options.client ?? sdk))
+      own:
+        options.fetch ??
+        options.fetchOptions ??
+        (options.client === undefined && secrets.length > 0 ? null : (options.client ?? sdk))
     }),
     profile,
     requestIdHeader: "request-id",

@@ -2,16 +2,15 @@
 import OpenAI, { APIError, type ClientOptions } from "openai"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
+import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 import { OpenAIResponseError } from "../../domain/failure/ModelError.ts"
 import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
 import { checkedProfile } from "../../domain/provider/ownProfile.ts"
 import { profileForBaseUrl } from "../../domain/provider/Profiles.ts"
-import { openai } from "../../domain/provider/profiles/openai.ts"
 import type { BudgetParam, ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
-import { keyFlaw } from "../../domain/provider/address.ts"
 import { ModelClient } from "../../services/ModelClient.ts"
+import { sdkKey, type KeySource } from "./apiKey.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
 import * as chat from "../../domain/wires/openAiWire.ts"
@@ -26,15 +25,15 @@ export type OpenAiApi = "chat" | "responses"
 export interface OpenAiOptions {
   /** Which API is spoken. Default: chat, which every compatible server has. */
   readonly api?: OpenAiApi
-  /** Default: the environment's OPENAI_API_KEY, by the SDK. Not needed with `client`. */
-  readonly apiKey?: Redacted.Redacted<string> | string
+  /** Default: the environment's OPENAI_API_KEY, by the SDK. A function is asked before every request. Not needed with `client`. */
+  readonly apiKey?: KeySource
   /** http or https; anything else is a ConfigurationError. */
   readonly baseUrl?: string | URL
   /** A client of your own: its fetch, proxy and headers stay; its retries are switched off for our calls. */
   readonly client?: OpenAI
   /** A fetch of your own instead of the default transport. */
   readonly fetch?: UndiciFetch.Fetch
-  /** Passed to every call of fetch (a proxy's dispatcher). With it the platform's fetch is used. */
+  /** Passed to every call of fetch. A `dispatcher` goes into the default transport; with anything else the platform's fetch is used. */
   readonly fetchOptions?: NonNullable<ClientOptions["fetchOptions"]>
   /** How the provider reports failures. Default: the profile that claims the base URL, else generic. */
   readonly profile?: ProviderProfile
@@ -44,6 +43,22 @@ export interface OpenAiOptions {
   readonly headers?: (request: WireRequest) => Readonly<Record<string, string>>
 }
 
+const optionNames: ReadonlyArray<string> = [
+  "api",
+  "apiKey",
+  "baseUrl",
+  "client",
+  "fetch",
+  "fetchOptions",
+  "profile",
+  "budgetParam",
+  "headers"
+] satisfies ReadonlyArray<keyof OpenAiOptions>
+
+/** Only a dispatcher is the default transport's; the other options of a fetch are the platform's. */
+const transportOf = ({ fetch: own, fetchOptions }: OpenAiOptions): UndiciFetch.Fetch =>
+  own ?? (fetchOptions === undefined || "dispatcher" in fetchOptions ? UndiciFetch.make() : fetch)
+
 const sdkOf = (options: OpenAiOptions, exchanges: Exchanges): OpenAI => {
   if (options.client !== undefined)
     return options.client.withOptions({
@@ -52,17 +67,14 @@ const sdkOf = (options: OpenAiOptions, exchanges: Exchanges): OpenAI => {
       fetch: keepingErrors(fetchOf(options.client), exchanges)
     })
   const baseURL = checkedBaseUrl(options.baseUrl)
-  const key = Redacted.isRedacted(options.apiKey) ? Redacted.value(options.apiKey) : options.apiKey
-  const unsendable = key === undefined ? null : keyFlaw(key)
-  if (unsendable !== null) throw new ConfigurationError({ field: "apiKey", reason: unsendable })
-  const transport = options.fetch ?? (options.fetchOptions === undefined ? UndiciFetch.make() : fetch)
+  const key = sdkKey(options.apiKey)
   return new OpenAI({
     ...(key === undefined ? {} : { apiKey: key }),
     ...(baseURL === undefined ? {} : { baseURL }),
     ...(options.fetchOptions === undefined ? {} : { fetchOptions: options.fetchOptions }),
     maxRetries: 0,
     timeout: sdkTimeoutMillis,
-    fetch: keepingErrors(transport, exchanges)
+    fetch: keepingErrors(transportOf(options), exchanges)
   })
 }
 
@@ -75,6 +87,9 @@ const thrownBy = (cause: unknown): Thrown => {
   return cause.status === undefined ? "no answer" : { status: cause.status, headers: cause.headers, error: cause.error }
 }
 
+/** Clients that ask one function for their key share an account. */
+const keyFunction = (given: KeySource | undefined): object | null => (typeof given === "function" ? given : null)
+
 /** What the caller has put in the network's place; null = the network. */
 const ownTransport = (options: OpenAiOptions): object | null => {
   if (options.client === undefined) return options.fetch ?? options.fetchOptions ?? null
@@ -82,11 +97,9 @@ const ownTransport = (options: OpenAiOptions): object | null => {
   return typeof own === "function" && own !== globalThis.fetch ? own : null
 }
 
-/** Chosen by address, never by an answer. */
-const defaultProfile = (options: OpenAiOptions): ProviderProfile => {
-  if (options.baseUrl !== undefined) return profileForBaseUrl(options.baseUrl)
-  return options.client === undefined ? openai : profileForBaseUrl(options.client.baseURL)
-}
+/** Chosen by address, never by an answer. The environment may have named the address, too. */
+const defaultProfile = (options: OpenAiOptions, sdk: OpenAI): ProviderProfile =>
+  options.baseUrl === undefined ? profileForBaseUrl(sdk.baseURL) : profileForBaseUrl(options.baseUrl)
 
 const apiOf = ({ api = "chat" }: OpenAiOptions): OpenAiApi => {
   if (api !== "chat" && api !== "responses")
@@ -96,9 +109,10 @@ const apiOf = ({ api = "chat" }: OpenAiOptions): OpenAiApi => {
 
 /** The client as a value, for a second provider: `RecoveryLive.layer(policy, { clients: { backup: make(...) } })`. */
 export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service"] => {
+  refuseUnknown(options, optionNames)
   const exchanges: Exchanges = new WeakMap()
   const sdk = sdkOf(options, exchanges)
-  const profile = options.profile === undefined ? defaultProfile(options) : checkedProfile(options.profile)
+  const profile = options.profile === undefined ? defaultProfile(options, sdk) : checkedProfile(options.profile)
   const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? chat.budgetParamOf(profile, model)
   const api = apiOf(options)
 
@@ -120,7 +134,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
     identity: identityFor({
       baseUrl: sdk.baseURL,
       account: secrets.length === 0 ? null : [sdk.apiKey, sdk.organization, sdk.project].join(" "),
-      own: secrets.length === 0 ? (options.client ?? sdk) : ownTransport(options)
+      own: secrets.length === 0 ? (options.client ?? keyFunction(options.apiKey) ?? sdk) : ownTransport(options)
     }),
     profile,
     requestIdHeader: "x-request-id",

@@ -12,7 +12,7 @@ import type { ModelPart } from "../../domain/chat/ModelReply.ts"
 import { awaitAborted } from "./abortable.ts"
 import type { Sent } from "./answerHeaders.ts"
 import type { EventAssembler } from "./EventAssembler.ts"
-import type * as UndiciFetch from "./undiciFetch.ts"
+import * as UndiciFetch from "./undiciFetch.ts"
 import type { Flaw } from "../../domain/wires/wireReply.ts"
 
 /** The longest a timer can be: an SDK never ends a call before recovery does. */
@@ -31,7 +31,12 @@ export type Exchanges = WeakMap<object, Exchange>
 /** The fetch an SDK's client of the caller's own sends with; the platform's when it does not show one. */
 export const fetchOf = (client: object): UndiciFetch.Fetch => {
   const own: unknown = Reflect.get(client, "fetch")
-  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
+  if (typeof own !== "function") return fetch
+  // A dispatcher of the caller's own is undici's business: the platform's fetch refuses those of another version.
+  const options: unknown = Reflect.get(client, "fetchOptions")
+  const hasDispatcher = typeof options === "object" && options !== null && "dispatcher" in options
+  if (own === globalThis.fetch && hasDispatcher) return UndiciFetch.make()
+  return (input, init) => Reflect.apply(own, undefined, [input, init])
 }
 
 /**

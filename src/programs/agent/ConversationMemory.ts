@@ -1,19 +1,19 @@
 /** A Conversation in memory. */
 import * as Effect from "effect/Effect"
-import type { Message } from "../../domain/chat/Message.ts"
+import type { Message, MessageInput } from "../../domain/chat/Message.ts"
 import type { Conversation } from "../../services/Conversation.ts"
 
 /**
- * The given array is never changed. `onChange` is told the history after every change; it must not fail (a session file
+ * The given array is never changed; it may be typed by the `openai` package (what cannot be sent is told by the request). `onChange` is told the history after every change; it must not fail (a session file
  * writes itself so).
  */
 export const make = (
-  initial: ReadonlyArray<Message> = [],
+  initial: ReadonlyArray<MessageInput> = [],
   onChange: (messages: ReadonlyArray<Message>) => Effect.Effect<void> = () => Effect.void
 ): Effect.Effect<Conversation> =>
   Effect.sync(() => {
     // One immutable array at a time: whoever has read it keeps what was true then.
-    let messages = initial
+    let messages = initial as ReadonlyArray<Message>
     const set = (next: ReadonlyArray<Message>): Effect.Effect<void> =>
       Effect.suspend(() => {
         messages = next

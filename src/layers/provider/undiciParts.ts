@@ -1,0 +1,53 @@
+/**
+ * The parts of undici the default transport is made of, loaded file by file: undici's main module replaces the dispatcher
+ * that Node's own fetch uses, for the whole process. No import leads there, so a bundle for a worker holds nothing of it.
+ */
+import type { Agent, Dispatcher, EnvHttpProxyAgent, interceptors } from "undici"
+import { builtin, isNode } from "./runtime.ts"
+
+type RequestOptions = Dispatcher.RequestOptions & { readonly origin: string }
+
+export interface UndiciParts {
+  readonly Agent: typeof Agent
+  readonly EnvHttpProxyAgent: typeof EnvHttpProxyAgent
+  readonly decompress: typeof interceptors.decompress
+  /** Sends over any dispatcher; its prototype is left as it is. */
+  readonly request: (dispatcher: Dispatcher, options: RequestOptions) => Promise<Dispatcher.ResponseData>
+}
+
+type Load = (file: string) => unknown
+
+const isPart = (value: unknown): boolean => typeof value === "function"
+
+const loadWith = (load: Load): UndiciParts | null => {
+  const request = load("undici/lib/api/api-request.js")
+  const parts = {
+    Agent: load("undici/lib/dispatcher/agent.js"),
+    EnvHttpProxyAgent: load("undici/lib/dispatcher/env-http-proxy-agent.js"),
+    decompress: load("undici/lib/interceptor/decompress.js")
+  }
+  if (typeof request !== "function" || !Object.values(parts).every(isPart)) return null
+  return {
+    ...(parts as Pick<UndiciParts, "Agent" | "EnvHttpProxyAgent" | "decompress">),
+    request: (dispatcher, options) => Reflect.apply(request, dispatcher, [options])
+  }
+}
+
+const load = (): UndiciParts | null => {
+  if (!isNode()) return null
+  try {
+    const modules = builtin("node:module")
+    return modules === null ? null : loadWith(modules.createRequire(import.meta.url))
+  } catch {
+    // A bundle that was taken away from its packages.
+    return null
+  }
+}
+
+let loaded: UndiciParts | null | undefined
+
+/** null = undici is not here (a worker, Bun, Deno, a bundle on its own): the platform's fetch is used. */
+export const undiciParts = (): UndiciParts | null => {
+  if (loaded === undefined) loaded = load()
+  return loaded
+}
