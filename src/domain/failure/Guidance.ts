@@ -222,8 +222,9 @@ const unknownFieldGuidance = (code: string): string | null => {
 /** For a request that was refused before it was sent, whose code is the path of a field; null = another refusal. */
 const fieldGuidance = ({ kind, code, status }: Situation): string | null => {
   if (kind !== "invalid_request" || status !== null || code === null) return null
-  const requirement = requirements[code.replaceAll(/\[\d+\]/g, "[]")] ?? unknownFieldGuidance(code) ?? undefined
-  return requirement === undefined ? null : `Nothing was sent. \`${code}\` ${requirement}.`
+  const path = code.replaceAll(/\[\d+\]/g, "[]")
+  const requirement = (Object.hasOwn(requirements, path) ? requirements[path] : undefined) ?? unknownFieldGuidance(code)
+  return requirement === null ? null : `Nothing was sent. \`${code}\` ${requirement}.`
 }
 
 const budgetRefused =

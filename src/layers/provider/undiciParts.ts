@@ -11,7 +11,7 @@ export interface UndiciParts {
   readonly Agent: typeof Agent
   readonly EnvHttpProxyAgent: typeof EnvHttpProxyAgent
   readonly decompress: typeof interceptors.decompress
-  /** Sends over any dispatcher; its prototype is left as it is. */
+  /** Sends over any dispatcher, also one of another copy of undici. */
   readonly request: (dispatcher: Dispatcher, options: RequestOptions) => Promise<Dispatcher.ResponseData>
 }
 
@@ -19,7 +19,14 @@ type Load = (file: string) => unknown
 
 const isPart = (value: unknown): boolean => typeof value === "function"
 
+/** A proxy's agent calls `connect` of its dispatcher; undici's main module puts the same functions there. */
+const complete = (dispatcher: unknown, api: unknown): void => {
+  if (typeof dispatcher === "function" && typeof api === "object" && api !== null)
+    Object.assign(dispatcher.prototype, api)
+}
+
 const loadWith = (load: Load): UndiciParts | null => {
+  complete(load("undici/lib/dispatcher/dispatcher.js"), load("undici/lib/api/index.js"))
   const request = load("undici/lib/api/api-request.js")
   const parts = {
     Agent: load("undici/lib/dispatcher/agent.js"),

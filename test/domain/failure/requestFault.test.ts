@@ -47,7 +47,15 @@ describe("a request that cannot be sent", () => {
     ["params.model", { messages: [user], params: { model: "SECRET" } }],
     ["params.messages", { messages: [user], params: { messages: [] } }],
     ["params.max_tokens", { messages: [user], params: { max_tokens: 5 } }],
-    ["params.max_completion_tokens", { messages: [user], params: { max_completion_tokens: 5 } }]
+    ["params.max_completion_tokens", { messages: [user], params: { max_completion_tokens: 5 } }],
+    ["temperature", { messages: [user], temperature: 0 }],
+    ["response_format", { messages: [user], response_format: { type: "json_object" } }],
+    ["max_tokens", { messages: [user], max_tokens: 5 }],
+    ["model", { messages: [user], model: "SECRET" }],
+    ["stream", { messages: [user], stream: true }],
+    ["maxoutputtokens", { messages: [user], maxoutputtokens: 5 }],
+    ["constructor", { messages: [user], constructor: "SECRET" }],
+    ["signal", { messages: [user], signal: new AbortController().signal }]
   ])("names the field: %s", (field, request) => {
     const fault = faultOf(request)
     assert.deepStrictEqual([fault?._tag, fault?.status, fault?.code], ["ModelRequestError", null, field])
@@ -56,7 +64,17 @@ describe("a request that cannot be sent", () => {
     assert.notInclude(`${fault?.message}${fault?.guidance}${JSON.stringify(fault)}`, "SECRET")
   })
 
+  it("says where a field of the provider's body belongs", () => {
+    const guidanceOf = (field: string): string => faultOf({ messages: [user], [field]: 1 })?.guidance ?? ""
+    assert.include(guidanceOf("temperature"), "`temperature` belongs into `params`")
+    assert.include(guidanceOf("top_p"), "`top_p` belongs into `params`")
+    assert.include(guidanceOf("max_tokens"), "give `maxOutputTokens`")
+    assert.include(guidanceOf("model"), "name the model in `routes`")
+    assert.include(guidanceOf("stream"), "call `stream` or `complete`")
+  })
+
   it.each([
+    { messages: [], temperature: undefined },
     { messages: [] },
     { messages: [user], maxOutputTokens: undefined, tools: undefined, priority: undefined, params: undefined },
     { messages: [{ ...user, name: "ann", content: [{ type: "thing", x: 1 }] }], params: { stream: undefined, n: 1 } },

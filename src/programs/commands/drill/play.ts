@@ -35,6 +35,7 @@ import * as EventsMemory from "../../../layers/stores/EventsMemory.ts"
 import * as ModelSummarizer from "../../../layers/ModelSummarizer.ts"
 import * as OpenAiModelClient from "../../../layers/provider/OpenAiModelClient.ts"
 import * as RecoveryLive from "../../../layers/RecoveryLive.ts"
+import { makeDirect } from "../../../layers/provider/undiciFetch.ts"
 import * as VirtualClock from "./VirtualClock.ts"
 import { BudgetLedger, type LedgerShape } from "../../../services/BudgetLedger.ts"
 import type { Conversation } from "../../../services/Conversation.ts"
@@ -606,7 +607,7 @@ const playLive = (scenario: Scenario): Effect.Effect<ResultLine> =>
       return playOn(scenario, {
         now: () => performance.now() - startedAt,
         provider,
-        client: { baseUrl: provider.baseUrl }
+        client: { baseUrl: provider.baseUrl, fetch: makeDirect() }
       })
     },
     (provider) => Effect.promise(provider.close)
