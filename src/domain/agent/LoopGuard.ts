@@ -6,6 +6,7 @@
  * progress*: a polling tool that keeps saying the same. A call is judged before it runs and noted after; the breaking
  * call is not run, except under no progress, which needs its result. Arguments are read, never changed.
  */
+import { digest } from "../chat/digest.ts"
 import * as Schema from "effect/Schema"
 import { canonicalText } from "./CanonicalJson.ts"
 import type { Detector } from "../failure/Detector.ts"
@@ -77,21 +78,8 @@ export type Verdict =
 /** Longest text that stands for itself in a fingerprint; longer ones are hashed. */
 const plainLength = 160
 
-/** Two independent 32-bit multiplicative hashes; enough to tell thirty texts apart. */
-const hash = (text: string): string => {
-  let first = 0x811c9dc5
-  let second = 0x9747b28c
-  for (let index = 0; index < text.length; index += 1) {
-    const code = text.charCodeAt(index)
-    first = Math.imul(first ^ code, 0x01000193)
-    second = Math.imul(second ^ code, 0x85ebca6b)
-    second ^= second >>> 13
-  }
-  return `${(first >>> 0).toString(16)}${(second >>> 0).toString(16)}`
-}
-
 const short = (text: string): string =>
-  text.length <= plainLength ? text : `${text.slice(0, plainLength / 2)}~${text.length}~${hash(text)}`
+  text.length <= plainLength ? text : `${text.slice(0, plainLength / 2)}~${text.length}~${digest(text)}`
 
 /** Equal calls have equal fingerprints: the same tool, the same arguments as JSON values. */
 export const fingerprint = (name: string, args: string): string => `${name} ${short(canonicalText(args))}`

@@ -42,6 +42,14 @@ export const FinishReasonName = Schema.Literals([
   "pause"
 ])
 
+/** What an id or a name may look like: `word` is letters, digits, `_` and `-`. Others are mapped on the wire. */
+export const Spelling = Schema.Struct({
+  alphabet: Schema.Literals(["word", "alphanumeric"]),
+  minLength: Schema.Int,
+  maxLength: Schema.Int
+})
+export type Spelling = typeof Spelling.Type
+
 /** Where a wait hint stands, beside retry-after-ms and Retry-After. */
 export const HintSource = Schema.Struct({
   header: Schema.NullOr(Schema.String),
@@ -78,11 +86,22 @@ export const ProviderProfile = Schema.Struct({
   /** Default wire name of the output budget, and models (by prefix) that want the other one. */
   budgetParam: BudgetParam,
   completionTokenModels: Schema.Array(Schema.String),
+  /** Answers are read to the letter of the API: what deviates is malformed. Otherwise small deviations are read and told. */
+  exact: Schema.Boolean,
+  /**
+   * Fields of an assistant message that go back to the model they came from. `thoughts`: reasoning as text, beside tool
+   * calls only; `message`: with every message; `call`: with a tool call. What is not named here never travels.
+   */
+  returns: Schema.Struct({
+    thoughts: Schema.Array(Schema.String),
+    message: Schema.Array(Schema.String),
+    call: Schema.Array(Schema.String)
+  }),
+  /** Ids of tool calls; null = any text. */
+  callIds: Schema.NullOr(Spelling),
+  /** Names of tools; null = whatever is offered, and words for what a model invented. */
+  toolNames: Schema.NullOr(Spelling),
   capabilities: Schema.Struct({
-    /** A request may end with an assistant message. */
-    prefill: Schema.Boolean,
-    /** Thinking carries a signature and has to be sent back. */
-    signedThinking: Schema.Boolean,
     /** Prompt cache breakpoints in the request. */
     cacheMarkers: Schema.Boolean
   })
@@ -91,7 +110,8 @@ export type ProviderProfile = typeof ProviderProfile.Type
 
 /** The parts of a profile that differ from plain OpenAI compatibility. */
 export type ProfileParts = Pick<ProviderProfile, "name"> &
-  Partial<Omit<ProviderProfile, "name" | "capabilities">> & {
+  Partial<Omit<ProviderProfile, "name" | "capabilities" | "returns">> & {
+    readonly returns?: Partial<ProviderProfile["returns"]>
     readonly capabilities?: Partial<ProviderProfile["capabilities"]>
   }
 
@@ -108,9 +128,16 @@ export const makeProfile = (parts: ProfileParts): ProviderProfile => ({
   hints: [],
   budgetParam: "max_tokens",
   completionTokenModels: [],
+  exact: false,
+  callIds: null,
+  toolNames: null,
   ...parts,
-  capabilities: { prefill: false, signedThinking: false, cacheMarkers: false, ...parts.capabilities }
+  returns: { thoughts: [], message: [], call: ["extra_content"], ...parts.returns },
+  capabilities: { cacheMarkers: false, ...parts.capabilities }
 })
+
+/** Ids and names as OpenAI and most others take them. */
+export const wordIds: Spelling = { alphabet: "word", minLength: 1, maxLength: 64 }
 
 /** Rows of one kind: these codes, with this status (default: any the kind allows). */
 export const rowsOf = (

@@ -1,5 +1,5 @@
 /** Anthropic's messages API. Errors carry a type and no code; a spent limit and a full window often are plain 400s. */
-import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { makeProfile, resetHeader, rowsOf, wordIds } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
 const window = (name: string) =>
@@ -30,5 +30,7 @@ export const anthropic = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  capabilities: { prefill: true, signedThinking: true, cacheMarkers: true }
+  capabilities: { cacheMarkers: true },
+  callIds: wordIds,
+  toolNames: { ...wordIds, maxLength: 128 }
 })

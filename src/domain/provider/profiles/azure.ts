@@ -1,5 +1,5 @@
 /** Azure OpenAI and Foundry. The code 429 is only the status again; the filter names itself in `innererror`. */
-import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { makeProfile, resetHeader, rowsOf, wordIds } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
 export const azure = makeProfile({
@@ -19,5 +19,8 @@ export const azure = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  completionTokenModels: ["o1", "o3", "o4", "gpt-5"]
+  completionTokenModels: ["o1", "o3", "o4", "gpt-5"],
+  returns: { message: ["audio"], call: [] },
+  callIds: { ...wordIds, maxLength: 40 },
+  toolNames: wordIds
 })

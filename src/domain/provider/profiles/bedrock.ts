@@ -1,5 +1,5 @@
 /** Amazon Bedrock. The exception's name stands in a header; inside a stream it is the key of the event. */
-import { makeProfile, rowsOf, type CodeRow } from "../ProviderProfile.ts"
+import { makeProfile, rowsOf, type CodeRow, wordIds } from "../ProviderProfile.ts"
 import type { FaultKind } from "../../failure/FaultKind.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
@@ -39,5 +39,7 @@ export const bedrock = makeProfile({
   inBandAt: events.map(([name]) => ({ at: `/${name}`, unless: null })),
   finishReasons,
   finishFaults,
-  capabilities: { prefill: true, signedThinking: true, cacheMarkers: true }
+  capabilities: { cacheMarkers: true },
+  callIds: wordIds,
+  toolNames: wordIds
 })

@@ -18,5 +18,6 @@ export const cerebras = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  budgetParam: "max_completion_tokens"
+  budgetParam: "max_completion_tokens",
+  returns: { thoughts: ["reasoning_content", "reasoning"] }
 })

@@ -22,5 +22,6 @@ export const copilot = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  capabilities: { cacheMarkers: true }
+  capabilities: { cacheMarkers: true },
+  returns: { message: ["reasoning_text", "reasoning_opaque"] }
 })

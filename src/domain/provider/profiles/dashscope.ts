@@ -28,5 +28,6 @@ export const dashscope = makeProfile({
   ],
   inBandAt: [{ at: "/code", unless: null }],
   finishReasons,
-  finishFaults
+  finishFaults,
+  returns: { thoughts: ["reasoning_content"] }
 })

@@ -1,5 +1,5 @@
 /** DeepSeek. 402 is an empty balance; a stop for want of resources stands in the finish reason. */
-import { makeProfile, rowsOf } from "../ProviderProfile.ts"
+import { makeProfile, rowsOf, wordIds } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
 export const deepseek = makeProfile({
@@ -14,5 +14,7 @@ export const deepseek = makeProfile({
   statuses: { 503: "overloaded" },
   finishReasons,
   finishFaults,
-  capabilities: { prefill: true }
+  // In thinking mode a call without the thoughts that led to it is refused.
+  returns: { thoughts: ["reasoning_content"] },
+  toolNames: wordIds
 })

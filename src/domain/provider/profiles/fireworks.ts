@@ -9,5 +9,6 @@ export const fireworks = makeProfile({
   rows: rowsOf("rate_limited", ["RATE_LIMIT_EXCEEDED"]),
   statuses: { 412: "quota_exhausted" },
   finishReasons,
-  finishFaults
+  finishFaults,
+  returns: { thoughts: ["reasoning_content"] }
 })

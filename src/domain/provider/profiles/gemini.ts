@@ -41,5 +41,7 @@ export const gemini = makeProfile({
     }
   ],
   finishReasons,
-  finishFaults
+  finishFaults,
+  // Thought signatures: a call without its own is refused.
+  returns: { message: ["extra_content"], call: ["extra_content"] }
 })

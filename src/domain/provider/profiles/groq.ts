@@ -1,5 +1,5 @@
 /** Groq. Status 498 is its own: no capacity in the flex tier. */
-import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { makeProfile, resetHeader, rowsOf, wordIds } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
 export const groq = makeProfile({
@@ -20,5 +20,8 @@ export const groq = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  budgetParam: "max_completion_tokens"
+  budgetParam: "max_completion_tokens",
+  // Fields of a reply are refused in a request.
+  returns: { call: [] },
+  toolNames: wordIds
 })

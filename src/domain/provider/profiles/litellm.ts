@@ -21,5 +21,10 @@ export const litellm = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  capabilities: { cacheMarkers: true }
+  capabilities: { cacheMarkers: true },
+  returns: {
+    thoughts: ["reasoning_content"],
+    message: ["thinking_blocks"],
+    call: ["extra_content", "provider_specific_fields"]
+  }
 })

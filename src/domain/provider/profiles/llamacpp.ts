@@ -12,5 +12,5 @@ export const llamacpp = makeProfile({
   overflowEvidence: { prompt: "/error/n_prompt_tokens", window: "/error/n_ctx" },
   finishReasons,
   finishFaults,
-  capabilities: { prefill: true }
+  returns: { thoughts: ["reasoning_content"] }
 })

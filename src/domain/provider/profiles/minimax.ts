@@ -21,5 +21,5 @@ export const minimax = makeProfile({
   inBandAt: [{ at: "/base_resp/status_code", unless: 0 }],
   finishReasons,
   finishFaults,
-  capabilities: { signedThinking: true }
+  returns: { thoughts: ["reasoning_content"], message: ["reasoning_details"] }
 })

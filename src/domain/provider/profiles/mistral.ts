@@ -1,5 +1,5 @@
 /** Mistral. Flat bodies with numbers as codes. */
-import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { makeProfile, resetHeader, rowsOf, wordIds } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
 export const mistral = makeProfile({
@@ -16,5 +16,8 @@ export const mistral = makeProfile({
   hints: [resetHeader("ratelimitbysize-reset", "seconds"), resetHeader("ratelimit-reset", "seconds")],
   finishReasons,
   finishFaults,
-  capabilities: { prefill: true }
+  returns: { call: [] },
+  // Nine characters, no more and no less; other ids are refused.
+  callIds: { alphabet: "alphanumeric", minLength: 9, maxLength: 9 },
+  toolNames: wordIds
 })

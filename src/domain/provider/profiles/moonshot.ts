@@ -1,5 +1,5 @@
 /** Moonshot (Kimi). Three different 429s, told apart by type. */
-import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { makeProfile, resetHeader, rowsOf, wordIds } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
 export const moonshot = makeProfile({
@@ -21,5 +21,7 @@ export const moonshot = makeProfile({
   hints: [resetHeader("x-ratelimit-reset", "reset", "x-ratelimit-remaining")],
   finishReasons,
   finishFaults,
-  capabilities: { prefill: true }
+  // In thinking mode a call without the thoughts that led to it is refused.
+  returns: { thoughts: ["reasoning_content"] },
+  toolNames: wordIds
 })

@@ -2,7 +2,7 @@
  * OpenAI's own API. Source: the rate-limit and error-code guides, and the reference of chat completions. Its list of
  * finish reasons is closed: another one is a malformed reply.
  */
-import { makeProfile, resetHeader, rowsOf } from "../ProviderProfile.ts"
+import { makeProfile, resetHeader, rowsOf, wordIds } from "../ProviderProfile.ts"
 
 export const openai = makeProfile({
   name: "openai",
@@ -19,5 +19,9 @@ export const openai = makeProfile({
     resetHeader("x-ratelimit-reset-requests", "duration", "x-ratelimit-remaining-requests", "requests"),
     resetHeader("x-ratelimit-reset-tokens", "duration", "x-ratelimit-remaining-tokens", "tokens")
   ],
-  completionTokenModels: ["o1", "o3", "o4", "gpt-5"]
+  completionTokenModels: ["o1", "o3", "o4", "gpt-5"],
+  exact: true,
+  returns: { message: ["audio"], call: [] },
+  callIds: { ...wordIds, maxLength: 40 },
+  toolNames: wordIds
 })

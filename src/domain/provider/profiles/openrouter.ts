@@ -40,5 +40,6 @@ export const openrouter = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  capabilities: { signedThinking: true, cacheMarkers: true }
+  capabilities: { cacheMarkers: true },
+  returns: { message: ["reasoning_details"] }
 })

@@ -5,4 +5,9 @@
 import { makeProfile } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
-export const sglang = makeProfile({ name: "sglang", finishReasons, finishFaults })
+export const sglang = makeProfile({
+  name: "sglang",
+  finishReasons,
+  finishFaults,
+  returns: { thoughts: ["reasoning_content"] }
+})

@@ -17,5 +17,6 @@ export const siliconflow = makeProfile({
   // The page: 503 is a service under high load.
   statuses: { 503: "overloaded" },
   finishReasons,
-  finishFaults
+  finishFaults,
+  returns: { thoughts: ["reasoning_content"] }
 })

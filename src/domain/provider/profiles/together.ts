@@ -22,5 +22,6 @@ export const together = makeProfile({
     resetHeader("x-tokenlimit-reset", "reset", "x-tokenlimit-remaining")
   ],
   finishReasons,
-  finishFaults
+  finishFaults,
+  returns: { thoughts: ["reasoning_content", "reasoning"] }
 })

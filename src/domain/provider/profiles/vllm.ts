@@ -6,4 +6,9 @@
 import { makeProfile } from "../ProviderProfile.ts"
 import { finishFaults, finishReasons } from "./words.ts"
 
-export const vllm = makeProfile({ name: "vllm", finishReasons, finishFaults })
+export const vllm = makeProfile({
+  name: "vllm",
+  finishReasons,
+  finishFaults,
+  returns: { thoughts: ["reasoning_content", "reasoning"] }
+})

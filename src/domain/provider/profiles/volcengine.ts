@@ -24,5 +24,6 @@ export const volcengine = makeProfile({
     ...rowsOf("server_error", ["InternalServiceError"], { status: 200 })
   ],
   finishReasons,
-  finishFaults
+  finishFaults,
+  returns: { thoughts: ["reasoning_content"] }
 })

@@ -20,5 +20,6 @@ export const zhipu = makeProfile({
     ...rowsOf("invalid_request", ["1210", "1212", "1213", "1214", "1215"], { status: 200 })
   ],
   finishReasons,
-  finishFaults
+  finishFaults,
+  returns: { thoughts: ["reasoning_content"] }
 })
