@@ -74,7 +74,8 @@ export { RecoveryState } from "./domain/recovery/RecoveryState.ts"
 export { renderFailure } from "./domain/failure/renderFailure.ts"
 export type { ReplyPart } from "./domain/chat/ReplyPart.ts"
 export type { RouteHealthConfig } from "./domain/recovery/RouteHealthConfig.ts"
-export type { Admission, Asker, Signal } from "./domain/route/RouteHealth.ts"
+export type { Admission, Asker } from "./domain/route/Admission.ts"
+export type { Signal } from "./domain/route/RouteHealth.ts"
 export { Tick } from "./domain/recovery/Tick.ts"
 export { TrailEntry } from "./domain/failure/Trail.ts"
 export { Usage } from "./domain/chat/Usage.ts"
@@ -84,7 +85,13 @@ export * as HealthMemory from "./layers/stores/HealthMemory.ts"
 export * as ModelSummarizer from "./layers/ModelSummarizer.ts"
 export * as RecoveryLive from "./layers/RecoveryLive.ts"
 export { recoverOverflow, recoverTransient, recoverTruncation } from "./programs/request/roads.ts"
-export { HealthStore, type HealthStoreShape, type RouteKey, type Visitor } from "./services/HealthStore.ts"
+export {
+  HealthStore,
+  type AdmissionQuestion,
+  type HealthStoreShape,
+  type RouteKey,
+  type RouteReport
+} from "./services/HealthStore.ts"
 export { ModelClient } from "./services/ModelClient.ts"
 export {
   BackoffSchedule,

@@ -17,7 +17,7 @@ import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/r
 import { checkedRequest } from "../domain/failure/requestFault.ts"
 import { complete } from "../programs/request/complete.ts"
 import type { RecoverOptions } from "../programs/request/Run.ts"
-import { makeRouteDoor } from "../programs/request/routeDoor.ts"
+import { makeRouteAdmission } from "../programs/request/routeAdmission.ts"
 import { stream, type Listen } from "../programs/request/stream.ts"
 import { BudgetLedger, type LedgerShape } from "../services/BudgetLedger.ts"
 import { HealthStore, type RouteKey } from "../services/HealthStore.ts"
@@ -29,6 +29,7 @@ import { Summarizer } from "../services/Summarizer.ts"
 import { Transcript } from "../services/Transcript.ts"
 import { makeTurn, Turn } from "../services/Turn.ts"
 import { identityOf } from "./provider/clientIdentity.ts"
+import * as HealthMemory from "./stores/HealthMemory.ts"
 
 type Client = (typeof ModelClient)["Service"]
 
@@ -145,7 +146,7 @@ export const layer = (
           role: priority === "background" ? "background" : "main",
           emit: own === null ? heard : heard === null ? own : (event) => Effect.andThen(own(event), heard(event)),
           ledger,
-          health: makeRouteDoor(resolved, yield* HealthStore, keyOf),
+          health: makeRouteAdmission(resolved, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf),
           turn: (yield* Turn) ?? makeTurn(),
           callerCap: request.maxOutputTokens ?? null
         }

@@ -23,11 +23,16 @@ import {
   type ToolboxShape
 } from "../../src/agent.ts"
 
-const go: Admission = { _tag: "Go" }
+const go: Admission = { _tag: "Go", candidate: 0, ticket: null, left: null }
 const seen: Array<readonly [RouteKey, Signal]> = []
 const health: HealthStoreShape = {
   admit: () => Effect.succeed(go),
-  observe: (key, signal) => Effect.sync(() => void seen.push([key, signal]))
+  report: ({ candidates, reporter, signal }) =>
+    Effect.sync(() => {
+      const key = candidates[reporter.own]
+      if (key !== undefined) seen.push([key, signal])
+      return null
+    })
 }
 
 export const layers = (

@@ -8,7 +8,6 @@ import { printAsText } from "./failureText.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "../chat/Usage.ts"
 import { requestsText, spanText } from "./wording.ts"
-import { reasonWords } from "./words.ts"
 
 /** Fields of every failure recovery ends with. */
 export const standingFields = {
@@ -36,9 +35,6 @@ const fields = standingFields
 
 /** What a failure says of the request so far; its guidance comes on top. */
 export type Standing = Omit<Schema.Struct.Type<typeof fields>, "guidance">
-
-/** Which model was asked last; nothing when none was. */
-const onModel = ({ model }: { readonly model: string | null }): string => (model === null ? "" : ` (${model})`)
 
 /** A request that sent nothing. */
 export const notBegun: Standing = {
@@ -76,7 +72,7 @@ export class RecoveryDeadlineExceeded extends Schema.TaggedError<RecoveryDeadlin
 ) {
   override get message(): string {
     return this.requestedWaitMs === null
-      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})${onModel(this)}`
+      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})`
       : `the wait of ${spanText(this.requestedWaitMs)} does not fit into the ${spanText(this.remainingMs)} that are left`
   }
 }
@@ -96,7 +92,7 @@ export class RecoveryRetriesExhausted extends Schema.TaggedError<RecoveryRetries
   { ...fields, reason: ExhaustedReason, partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
 ) {
   override get message(): string {
-    return `${reasonWords[this.reason].said} after ${requestsText(this.attempts)}${onModel(this)}; last: ${this.lastOutcome}`
+    return `recovery is used up (${this.reason}) after ${requestsText(this.attempts)}; last: ${this.lastOutcome}`
   }
   /** The text of the reply so far, without the rest; null when there is none. */
   get partial(): string | null {
@@ -110,7 +106,7 @@ export class InvalidRetryAfterError extends Schema.TaggedError<InvalidRetryAfter
   fields
 ) {
   override get message(): string {
-    return `${reasonWords.InvalidRetryAfter.said}${onModel(this)}`
+    return "the provider's wait hint cannot be read"
   }
 }
 
@@ -123,7 +119,7 @@ export class PromptTooLongRetryError extends Schema.TaggedError<PromptTooLongRet
   reason: TooLongReason
 }) {
   override get message(): string {
-    return `the input is too long and compaction did not help: ${reasonWords[this.reason].said}${onModel(this)}`
+    return `the input is too long and compaction did not help (${this.reason})`
   }
 }
 

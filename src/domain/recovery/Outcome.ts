@@ -1,5 +1,5 @@
 /**
- * How one attempt, one wait at a closed route or one compaction ended. Counts and codes only: no message text and no
+ * How one attempt, one hold at an open breaker or one compaction ended. Counts and codes only: no message text and no
  * body passes through here, so an outcome is safe to log and a log of outcomes can be replayed.
  */
 import * as Schema from "effect/Schema"
@@ -54,13 +54,15 @@ export const Outcome = Schema.TaggedUnion({
   /** Everything else that went wrong with an attempt. */
   Faulted: {
     ...FaultFields,
-    ...ShownFields
+    ...ShownFields,
+    /** Index of another route that takes the request now while the breaker of this one is open; null = none. */
+    other: Schema.NullOr(Count)
   },
-  /** Route health keeps the request at the door; no attempt was spent. `reason` is route health's own word. */
+  /** Route health holds the request; no attempt was spent. `reason` is route health's own word. */
   Held: {
     untilMillis: Schema.Finite,
     reason: Schema.String,
-    /** Index of another route that is open now; null = none. */
+    /** Index of another route that takes the request now; null = none. */
     other: Schema.NullOr(Count)
   },
   /** A compaction replaced the window. */

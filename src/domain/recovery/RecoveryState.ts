@@ -15,6 +15,8 @@ export const RecoveryState = Schema.Struct({
   route: Count,
   /** The request has changed its route by a retry. */
   switched: Schema.Boolean,
+  /** It has left a route at once because its breaker had just opened: once per request. */
+  left: Schema.Boolean,
   /** Consecutive outcomes of one class; null when the last outcome was of no class. */
   run: Schema.NullOr(Schema.Struct({ class: OutcomeClass, count: Count })),
   /** Consecutive rate limits that came with a hint: the spread doubles with them. */
@@ -77,6 +79,7 @@ export const initial = (
   transients: 0,
   route: start.route,
   switched: false,
+  left: false,
   run: null,
   rateLimits: 0,
   maxOutputTokens: policy.initialMaxTokens,

@@ -1,7 +1,7 @@
 /**
  * The health of one route (provider + key + model), shared by all requests of a process: a breaker on the failure
  * share, a gate for hints, a retry budget that defers. Pure; monotonic milliseconds; chance comes in through
- * `tick.spread` alone. `admit` is asked before an attempt, `observe` is told how it went.
+ * `tick.spread` alone. `Admission.ts` reads it before an attempt, `observe` is told how the attempt went.
  */
 import * as Schema from "effect/Schema"
 import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
@@ -56,21 +56,6 @@ export const initial = (config: RouteHealthConfig, now: number): RouteHealth => 
   tokensAt: now
 })
 
-/** Why a call is kept at the door. `ramp`: only when another route takes it. */
-export const HoldReason = Schema.Literals(["breaker", "hint", "retryBudget", "ramp"])
-export type HoldReason = typeof HoldReason.Type
-
-export const Admission = Schema.TaggedUnion({
-  Go: {},
-  /** Go, as the one call that shows whether an open route is back. Its signal must carry the ticket. */
-  Probe: { ticket: Count },
-  /** Ask again at `untilMillis` (a monotonic instant, later than now unless the reason is `ramp`). Spends no attempt. */
-  Held: { untilMillis: Schema.Finite, reason: HoldReason },
-  /** A background request, and the route is closed. */
-  Shed: {}
-})
-export type Admission = typeof Admission.Type
-
 /** Number of the probe the signal belongs to; null = no probe. */
 const ticket = Schema.NullOr(Count)
 
@@ -85,120 +70,15 @@ export const Signal = Schema.TaggedUnion({
 })
 export type Signal = typeof Signal.Type
 
-/** What a request says of itself at the door. */
-export interface Asker {
-  /** Its last attempt was on this route and failed: needs a retry token. */
-  readonly retry: boolean
-  readonly background: boolean
-  /** It has waited at the hint gate, or for a retry token, since its last attempt, and is not held for that again. */
-  readonly gated: boolean
-  readonly deferred: boolean
-  /** No other route takes it: the ramp does not hold it. */
-  readonly insists: boolean
-  /** Only looks: takes neither a probe's place nor a token. */
-  readonly looks: boolean
-  /** The random part of a wait gives way to this instant; null = none. */
-  readonly deadline: number | null
-}
-
-/** A first attempt in the foreground. */
-export const newcomer: Asker = {
-  retry: false,
-  background: false,
-  gated: false,
-  deferred: false,
-  insists: false,
-  looks: false,
-  deadline: null
-}
-
-interface Admitted {
-  readonly admission: Admission
-  readonly health: RouteHealth
-}
-
-const go: Admission = { _tag: "Go" }
-const shed: Admission = { _tag: "Shed" }
-
-/** Least wait at an open breaker: waiters never spin while a probe is out. */
-const shortestHold = 250
-/** Least range of the random time after a cool-down. */
-const minCoolSpread = 500
-/** Share of calls that come back in the first moment of a ramp. */
-const rampFloor = 0.1
-
-/** Largest share of its remaining time that a request waits at random: those with little time left ask more often. */
-const patience = 0.1
-/** The same at the open door of a busy route, where many wait: nearly in the order of their deadlines. */
-const busyPatience = 0.03
-
-/**
- * An instant plus a random time, which gives way to the deadline (one millisecond before it); the instant itself never
- * moves.
- */
-const spreadFrom = (instant: number, range: number, tick: Tick, asker: Asker, share = patience): number => {
-  if (asker.deadline === null) return instant + range * tick.spread
-  const allowed = Math.max(0, Math.min(range, share * (asker.deadline - tick.now)))
-  return Math.max(instant, Math.min(instant + allowed * tick.spread, asker.deadline - 1))
-}
-
-const held = (untilMillis: number, reason: HoldReason): Admission => ({ _tag: "Held", untilMillis, reason })
-
-const hasProbeOut = (config: RouteHealthConfig, health: RouteHealth, now: number): boolean =>
-  health.probe !== null && now - health.probe.at < config.probeTimeout
-
-const refilled = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
+/** Retry tokens at an instant. */
+export const tokensLeft = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
   Math.min(
     config.retryTokens,
     health.tokens + (Math.max(0, now - health.tokensAt) / 1000) * config.retryTokensPerSecond
   )
 
-const isRamping = (health: RouteHealth, now: number): boolean => health.breaker === "ramp" && now < health.until
-
-/** The share of calls a ramp lets through; 1 = all. */
-const rampShare = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
-  isRamping(health, now) ? Math.max(rampFloor, 1 - (health.until - now) / Math.max(1, config.ramp)) : 1
-
-/** Whether the route takes this call now; `health` is the state after the answer. */
-export const admit = (
-  config: RouteHealthConfig,
-  health: RouteHealth,
-  tick: Tick,
-  asker: Asker = newcomer
-): Admitted => {
-  const { now } = tick
-  if (health.breaker === "open") {
-    if (asker.background) return { admission: shed, health }
-    if (now < health.until || hasProbeOut(config, health, now)) {
-      const earliest = Math.max(health.until, now + shortestHold)
-      const share = health.busy ? busyPatience : patience
-      const untilMillis = spreadFrom(earliest, Math.max(minCoolSpread, health.coolDown), tick, asker, share)
-      const admission = held(untilMillis, "breaker")
-      return { admission, health: asker.insists && !asker.looks ? { ...health, waiting: health.waiting + 1 } : health }
-    }
-  }
-  if (config.hintGate && now < health.hintUntil && !asker.gated) {
-    const range = Math.max(config.hintSpread, health.hintUntil - now)
-    return { admission: held(spreadFrom(health.hintUntil, range, tick, asker), "hint"), health }
-  }
-  if (health.breaker === "open") {
-    const ticket = health.tickets
-    const admission: Admission = { _tag: "Probe", ticket }
-    return { admission, health: asker.looks ? health : { ...health, tickets: ticket + 1, probe: { ticket, at: now } } }
-  }
-  if (!asker.insists && tick.spread > rampShare(config, health, now)) return { admission: held(now, "ramp"), health }
-  return asker.retry && !asker.deferred ? spend(config, health, tick, asker) : { admission: go, health }
-}
-
-/** A retry takes a token; without one it is put off until about when one is there, never refused. */
-const spend = (config: RouteHealthConfig, health: RouteHealth, tick: Tick, asker: Asker): Admitted => {
-  const tokens = refilled(config, health, tick.now)
-  if (tokens >= 1)
-    return { admission: go, health: asker.looks ? health : { ...health, tokens: tokens - 1, tokensAt: tick.now } }
-  const missing = ((1 - tokens) / config.retryTokensPerSecond) * 1000
-  const admission = held(spreadFrom(tick.now + missing / 2, missing, tick, asker), "retryBudget")
-  return { admission, health }
-}
+/** Closed a moment ago: calls come back step by step. */
+export const isRamping = (health: RouteHealth, now: number): boolean => health.breaker === "ramp" && now < health.until
 
 const isProbe = (health: RouteHealth, ticket: number | null): boolean =>
   health.breaker === "open" && health.probe !== null && health.probe.ticket === ticket
@@ -219,7 +99,7 @@ const onAccepted = (
     accepts: before.accepts * decay + 1,
     failures: before.failures * decay,
     countedAt: now,
-    tokens: Math.min(config.retryTokens, refilled(config, before, now) + config.retryTokensPerSuccess),
+    tokens: Math.min(config.retryTokens, tokensLeft(config, before, now) + config.retryTokensPerSuccess),
     tokensAt: now
   }
   // A probe proves the route when it is accepted, not when it ends: replies take long.

@@ -21,7 +21,7 @@ import type { AttemptDriver } from "./AttemptDriver.ts"
 import type { Limits, Pulse } from "./attemptWatch.ts"
 import { makeBackoff, type Backoff } from "./backoff.ts"
 import type { Books, Ledger } from "./receipt.ts"
-import type { RouteDoor } from "./routeDoor.ts"
+import type { RouteAdmission } from "./routeAdmission.ts"
 
 export interface RecoverOptions {
   readonly policy: RecoveryPolicy
@@ -31,7 +31,7 @@ export interface RecoverOptions {
   readonly emit: ((event: RecoveryEvent) => Effect.Effect<void>) | null
   readonly ledger: Ledger | null
   /** null = route health is off. */
-  readonly health: RouteDoor | null
+  readonly health: RouteAdmission | null
   readonly turn: TurnCell
   readonly callerCap: number | null
 }
@@ -71,7 +71,7 @@ export interface Position {
   readonly met: Met
 }
 
-/** What came of an attempt, a knock at a closed route or a compaction. */
+/** What came of an attempt, a hold by route health or a compaction. */
 export interface Seen {
   readonly outcome: Outcome
   /** A whole reply, when there is one. */

@@ -50,7 +50,7 @@ const send = (run: Run, position: Position, plan: AttemptPlan): Effect.Effect<Se
     const progress = makeProgress(run.now())
     run.pulse.lastAt = progress.sentAt
     const meter = makeMeter()
-    const accepted = health === null ? Effect.void : Effect.suspend(() => health.accepted(state, readTick(run)))
+    const accepted = health === null ? Effect.void : Effect.suspend(() => health.accepted(readTick(run)))
     const beat = emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: plan.attempt })
     const call = run.driver.attempt(plan, meter, progress, accepted)
     const timed = underTimers(call, limitsOf(run, state), progress, run.now, run.pulse, beat)

@@ -105,7 +105,16 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       plan.promptTokens >= plan.route.contextWindow
     return kind === "prompt_too_long" || isSuspected
       ? { _tag: "PromptTooLong", status, code, ...seen }
-      : { _tag: "Faulted", kind, status, code, hints: error.hints, shouldRetry: error.shouldRetry, ...seen }
+      : {
+          _tag: "Faulted",
+          kind,
+          status,
+          code,
+          hints: error.hints,
+          shouldRetry: error.shouldRetry,
+          ...seen,
+          other: null
+        }
   }
 
   return {

@@ -16,7 +16,6 @@ import { stepsBackoff, type Outcome } from "../../domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import { transition } from "../../domain/recovery/RecoveryMachine.ts"
 import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
-import type { RecoveryState } from "../../domain/recovery/RecoveryState.ts"
 import { skippedHint } from "../../domain/recovery/roads/Transient.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
@@ -70,23 +69,37 @@ const start = (run: Run): Ending => {
 /** The loop: the machine decides about what was seen, and what comes of that is seen next. */
 const decide = (run: Run, before: Position, seen: Seen): Ending =>
   Effect.flatMap(tickFor(run, seen), (tick) => {
-    const { state, action } = transition(run.options.policy, before.state, seen.outcome, tick)
-    const note = noteOf(run, seen.outcome, action, tick)
-    const position: Position = { state, plan: seen.plan ?? before.plan, met: meet(before.met, seen, note) }
-    run.here.at = position
-    return Effect.flatMap(tell(run, before.state, seen.outcome, tick, action, state), (): Ending => {
-      switch (action._tag) {
-        case "Done":
-          return seen.reply === null
-            ? Effect.die(new Error("a completed attempt has no reply"))
-            : finish(run, position, seen.reply)
-        case "Fail":
-          return Effect.fail(failureOf(run, position, action, tick))
-        default:
-          return Effect.flatMap(follow(run, position, action, tick, note), (next) => decide(run, position, next))
-      }
-    })
+    const { health } = run.options
+    return health === null
+      ? decideAt(run, before, seen, tick)
+      : Effect.flatMap(health.observe(before.state, seen.outcome, tick), (outcome) =>
+          decideAt(run, before, outcome === seen.outcome ? seen : { ...seen, outcome }, tick)
+        )
   })
+
+const decideAt = (run: Run, before: Position, seen: Seen, tick: Tick): Ending => {
+  const { policy, emit, requestId } = run.options
+  const { outcome } = seen
+  const { state, action } = transition(policy, before.state, outcome, tick)
+  const note = noteOf(run, outcome, action, tick)
+  const position: Position = { state, plan: seen.plan ?? before.plan, met: meet(before.met, seen, note) }
+  run.here.at = position
+  const onward = (): Ending => {
+    switch (action._tag) {
+      case "Done":
+        return seen.reply === null
+          ? Effect.die(new Error("a completed attempt has no reply"))
+          : finish(run, position, seen.reply)
+      case "Fail":
+        return Effect.fail(failureOf(run, position, action, tick))
+      default:
+        return Effect.flatMap(follow(run, position, action, tick, note), (next) => decide(run, position, next))
+    }
+  }
+  return emit === null
+    ? Effect.suspend(onward)
+    : Effect.flatMap(emit({ _tag: "Transitioned", requestId, outcome, tick, action, state }), onward)
+}
 
 /** Steps the backoff, once, after a failure that may be repeated. */
 const tickFor = (run: Run, { outcome, movedMillis }: Seen): Effect.Effect<Tick> =>
@@ -115,22 +128,6 @@ const noteOf = (run: Run, outcome: Outcome, action: RecoveryAction, tick: Tick):
   return source === null ? null : `A wait hint could not be read and was passed over (${source}).`
 }
 
-/** Tells route health, then the log, what was seen and decided. */
-const tell = (
-  run: Run,
-  before: RecoveryState,
-  outcome: Outcome,
-  tick: Tick,
-  action: RecoveryAction,
-  state: RecoveryState
-): Effect.Effect<void> => {
-  const { emit, health, requestId } = run.options
-  const observed = health === null ? Effect.void : health.observe(before, outcome, tick)
-  return emit === null
-    ? observed
-    : Effect.andThen(observed, emit({ _tag: "Transitioned", requestId, outcome, tick, action, state }))
-}
-
 /** Does what the machine decided, unless it is the end; what came of it. */
 const follow = Effect.fnUntraced(function* (
   run: Run,
@@ -139,14 +136,10 @@ const follow = Effect.fnUntraced(function* (
   tick: Tick,
   note: string | null
 ): Effect.fn.Return<Seen> {
-  const { emit, health, policy, requestId, turn } = run.options
+  const { emit, policy, requestId, turn } = run.options
   const { state } = position
   const dropped = yield* run.driver.prepare(action)
   if (dropped && emit !== null) yield* emit({ _tag: "AttemptReset", requestId, attempt: state.attempts })
-  if (action._tag === "Retry" && health !== null) {
-    const away = yield* health.leave(state, tick)
-    if (away !== null) return { outcome: away, reply: null, plan: null, error: null, movedMillis: 0 }
-  }
   if (action._tag === "Fallback") {
     if (emit !== null) yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
     // Only a switch moves the turn: another request of it may have switched while this one waited.

@@ -30,6 +30,7 @@ const faulted = (kind: FaultKind, more: Partial<Extract<Outcome, { _tag: "Faulte
   hints: [],
   shouldRetry: null,
   ...nothingSeen,
+  other: null,
   ...more
 })
 const rateLimited = faulted("rate_limited", { status: 429 })
@@ -595,7 +596,7 @@ const outcomeOf = (raw: typeof Any.Type): Outcome => {
     case 3:
       return raw.flag ? completed : rateLimited
     default:
-      return { _tag: "Faulted", ...fault, ...nothingSeen }
+      return { _tag: "Faulted", ...fault, ...nothingSeen, other: null }
   }
 }
 

@@ -35,6 +35,7 @@ const fault = (kind: FaultKind, more: Partial<Faulted> = {}): Faulted => ({
   hints: [],
   shouldRetry: null,
   ...nothingSeen,
+  other: null,
   ...more
 })
 const tick = (more: Partial<Tick> = {}): Tick => ({
@@ -374,6 +375,49 @@ describe("actions are exact", () => {
     const next = step(policy, outcome, state, at)
     assert.deepStrictEqual(next.action, action)
     if (then !== undefined) assert.deepInclude(next.state, then)
+  })
+})
+
+describe("a failure that has opened the breaker of its route", () => {
+  const opened = fault("overloaded", { status: 529, other: 1 })
+
+  it("makes the request leave for the route that takes it, at once, with what was shown", () => {
+    const { action, state } = step(broad, { ...opened, delivered: 12 })
+    assert.deepStrictEqual(action, {
+      _tag: "Fallback",
+      delayMillis: 0,
+      origin: "held",
+      shown: "restart",
+      from: "a",
+      to: "b",
+      why: "breaker"
+    })
+    assert.deepInclude(state, { route: 1, run: null, left: true, switched: false, transients: 1 })
+  })
+
+  it("leaves without a wait that would not fit, and reads no hint of the route it leaves", () => {
+    const hints = [{ _tag: "Delay", source: "retry-after", millis: 1e9 }] as const
+    assert.strictEqual(step(broad, { ...opened, hints }, { deadline: 1_000 }).action._tag, "Fallback")
+    assert.strictEqual(step(broad, { ...opened, hints: [], other: null }, { deadline: 500 }).action._tag, "Fail")
+  })
+
+  it.each([
+    { given: "it has left once", policy: broad, state: { left: true } },
+    { given: "the way back is closed", policy: make({ ...broad, fallbackScope: "turn" }), state: {} },
+    { given: "no other route takes it", policy: broad, state: {}, other: null }
+  ])("stays and waits when $given", ({ policy, state, other = 1 }) =>
+    assert.deepInclude(step(policy, { ...opened, other }, state).action, { _tag: "Retry", delayMillis: 700 })
+  )
+
+  it("ends with its last attempt, and with its schedule", () => {
+    assert.deepInclude(step(broad, opened, { transients: (broad.maxAttempts ?? 0) - 1 }).action, { reason: "Attempts" })
+    assert.deepInclude(step(broad, opened, {}, { backoffMillis: null }).action, { reason: "Attempts" })
+  })
+
+  it("switches as after any run of failures when the run is long enough, and has not left by that", () => {
+    const { action, state } = step(broad, opened, { run: { class: "overload", count: 2 } })
+    assert.deepInclude(action, { _tag: "Fallback", origin: "backoff", to: "b" })
+    assert.isFalse(state.left)
   })
 })
 

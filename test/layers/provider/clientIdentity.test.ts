@@ -11,7 +11,7 @@ import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as OpenAiModelClient from "../../../src/layers/provider/OpenAiModelClient.ts"
 import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
-import { makeHealthTable } from "../../../src/services/healthTable.ts"
+import * as HealthMemory from "../../../src/layers/stores/HealthMemory.ts"
 import { HealthStore } from "../../../src/services/HealthStore.ts"
 import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
@@ -87,5 +87,5 @@ it.effect("route health of one scripted client says nothing about another one", 
     const named = { ...ScriptedModel.make(steps).client, identity: "gateway" }
     assert.strictEqual(yield* modelOf(named), "small")
     assert.strictEqual(yield* modelOf({ ...ScriptedModel.make([whole]).client, identity: "gateway" }), "small")
-  }).pipe(Effect.provideService(HealthStore, makeHealthTable()))
+  }).pipe(Effect.provideService(HealthStore, HealthMemory.make()))
 )

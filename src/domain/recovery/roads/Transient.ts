@@ -178,6 +178,27 @@ const switchWait = (policy: RecoveryPolicy, state: RecoveryState, target: number
     : shortestSwitch + (longestSwitch - shortestSwitch) * tick.spread
 
 /**
+ * Index of the route that the request leaves for at once, because the breaker of its own has opened and another route
+ * takes it: once, and where the way back is open, too.
+ */
+const wayOut = (policy: RecoveryPolicy, state: RecoveryState, fault: Fault): number | null =>
+  fault._tag === "Faulted" && !state.left && policy.fallbackScope === "health" ? fault.other : null
+
+const leave = (policy: RecoveryPolicy, state: RecoveryState, other: number, shown: Shown): Transition =>
+  to(
+    { ...state, route: other, run: null, left: true },
+    {
+      _tag: "Fallback",
+      delayMillis: 0,
+      origin: "held",
+      shown,
+      from: routeAt(policy, state.route).model,
+      to: routeAt(policy, other).model,
+      why: "breaker"
+    }
+  )
+
+/**
  * One more retry, or the end of them. The backoff step rises with every transient failure, also when a hint is used;
  * a retry that changes the route waits the normal backoff, since a hint speaks for its own route only.
  */
@@ -192,6 +213,8 @@ const retry = (
   const transients = before.transients + 1
   const counted: RecoveryState = { ...before, transients }
   if (policy.maxAttempts !== null && transients >= policy.maxAttempts) return fail(counted, "Attempts")
+  const other = target === null ? wayOut(policy, before, fault) : null
+  if (other !== null && tick.backoffMillis !== null) return leave(policy, counted, other, shown)
   const hint = target === null ? readHint(policy, fault, tick) : { invalid: false, millis: null }
   if (hint.invalid) return fail(counted, "InvalidRetryAfter")
   if (hint.millis === null && tick.backoffMillis === null) return fail(counted, "Attempts")

@@ -1,5 +1,5 @@
 /**
- * Clients that run the library's own decisions: `transition`, `admit` and `observe`. This file keeps their states and
+ * Clients that run the library's own decisions: `transition`, `admit` and `report`. This file keeps their states and
  * plays the interpreter's part in virtual time; it decides nothing.
  */
 import { nothingSeen, type Faulted, type Outcome } from "../../../domain/recovery/Outcome.ts"
@@ -7,24 +7,18 @@ import { delayOf, type RecoveryAction } from "../../../domain/recovery/RecoveryA
 import { transition } from "../../../domain/recovery/RecoveryMachine.ts"
 import { forBackground, type RecoveryPolicy } from "../../../domain/recovery/RecoveryPolicy.ts"
 import * as RecoveryState from "../../../domain/recovery/RecoveryState.ts"
+import { type RouteHealthConfig } from "../../../domain/recovery/RouteHealthConfig.ts"
+import { admit, report, type Admission } from "../../../domain/route/Admission.ts"
+import { initial, type RouteHealth } from "../../../domain/route/RouteHealth.ts"
 import {
   afterOutcome,
-  askDoors,
-  askToLeave,
-  firstVisit,
+  askerOf,
+  heldBy,
+  noHolds,
   signalOf,
-  type Knock,
-  type Visit
-} from "../../../domain/route/RouteChoice.ts"
-import { type RouteHealthConfig } from "../../../domain/recovery/RouteHealthConfig.ts"
-import {
-  admit,
-  initial,
-  observe,
-  type Admission,
-  type Asker,
-  type RouteHealth
-} from "../../../domain/route/RouteHealth.ts"
+  withWayOut,
+  type Holds
+} from "../../../domain/route/RouteQuestion.ts"
 import type { Tick } from "../../../domain/recovery/Tick.ts"
 import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
 import { numberAt } from "../numberAt.ts"
@@ -35,15 +29,12 @@ interface Call {
   readonly process: number
   readonly policy: RecoveryPolicy
   state: RecoveryState.RecoveryState
-  visit: Visit
+  holds: Holds
   /** Number of the probe that is out for this request; null = none. */
   ticket: number | null
   /** Whether route health has heard of this attempt. */
   reported: boolean
 }
-
-/** Most zero-length waits in a row at the doors: a request visits each route once or twice. */
-const maxVisits = 8
 
 export interface MachineOptions {
   readonly policy: RecoveryPolicy
@@ -78,52 +69,48 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     return call
   }
 
-  /** What a process knows of a route; nothing before it has asked once. One flat table: a run touches it at random. */
-  const healthOf = (config: RouteHealthConfig, process: number, route: number, now: number): RouteHealth =>
-    healths[process * width + route] ?? initial(config, now)
+  /** What a process knows of its routes; nothing before it has asked once. One flat table: a run touches it at random. */
+  const healthsOf = (config: RouteHealthConfig, process: number, now: number): ReadonlyArray<RouteHealth> =>
+    Array.from({ length: width }, (_, route) => healths[process * width + route] ?? initial(config, now))
 
-  const remember = (process: number, route: number, before: RouteHealth, after: RouteHealth): void => {
+  const remember = (process: number, before: ReadonlyArray<RouteHealth>, after: ReadonlyArray<RouteHealth>): void => {
     if (before === after) return
-    healths[process * width + route] = after
-    if (before.breaker !== after.breaker)
-      open[route] = numberAt(open, route) + Number(after.breaker === "open") - Number(before.breaker === "open")
+    for (const [route, health] of after.entries()) {
+      const was = before[route]
+      if (was === health) continue
+      healths[process * width + route] = health
+      if (was?.breaker !== health.breaker)
+        open[route] = numberAt(open, route) + Number(health.breaker === "open") - Number(was?.breaker === "open")
+    }
   }
 
-  const knock = (config: RouteHealthConfig, call: Call, route: number, tick: Tick, asker: Asker): Admission => {
-    const health = healthOf(config, call.process, route, tick.now)
-    const next = admit(config, health, tick, asker)
-    remember(call.process, route, health, next.health)
+  const admitted = (config: RouteHealthConfig, call: Call, tick: Tick): Admission => {
+    const before = healthsOf(config, call.process, tick.now)
+    const next = admit(config, before, askerOf(call.policy, call.state, call.holds), tick)
+    remember(call.process, before, next.healths)
     return next.admission
   }
 
-  /** Drives the questions of a request at the doors to their answer. */
-  const drive = <A>(
-    config: RouteHealthConfig,
-    call: Call,
-    tick: Tick,
-    questions: Generator<Knock, A, Admission>
-  ): A => {
-    let step = questions.next()
-    while (step.done !== true) step = questions.next(knock(config, call, step.value.route, tick, step.value.asker))
-    return step.value
-  }
-
-  const tell = (call: Call, route: number, outcome: Outcome, tick: Tick): void => {
+  /** Tells route health of an attempt; the outcome with its answer. */
+  const told = (call: Call, outcome: Outcome, tick: Tick): Outcome => {
     const config = call.policy.routeHealth
-    if (config === null) return
+    if (config === null) return outcome
     const signal = signalOf(config, call.policy, outcome, call.ticket, tick.wall)
     // An attempt that is accepted early and completes later is one accepted call.
-    if (signal === null || (signal._tag === "Accepted" && call.reported)) return
-    const health = healthOf(config, call.process, route, tick.now)
-    remember(call.process, route, health, observe(config, health, signal, tick))
+    if (signal === null || (signal._tag === "Accepted" && call.reported)) return outcome
+    const reporter = { own: call.state.route, priority: call.state.background ? "background" : "foreground" } as const
+    const before = healthsOf(config, call.process, tick.now)
+    const next = report(config, before, reporter, signal, tick)
+    remember(call.process, before, next.healths)
     call.reported = true
     call.ticket = null
+    return withWayOut(outcome, next.wayOut)
   }
 
   /** One step of the machine. */
   const step = (call: Call, outcome: Outcome, tick: Tick): RecoveryAction => {
     const next = transition(call.policy, call.state, outcome, tick)
-    call.visit = afterOutcome(call.visit, call.state.route, outcome)
+    call.holds = afterOutcome(call.holds, call.state.route, outcome)
     call.state = next.state
     return next.action
   }
@@ -147,7 +134,7 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
           streaming: false,
           background: own.shedOnOverload
         }),
-        visit: firstVisit,
+        holds: noHolds,
         ticket: null,
         reported: true
       }
@@ -156,47 +143,30 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
       const call = callOf(request)
       const config = call.policy.routeHealth
       if (config === null) return send
-      for (let visit = 0; visit < maxVisits; visit++) {
-        const tick = tickAt(now, null)
-        const { policy: own, state, visit: soFar } = call
-        const answer = drive(config, call, tick, askDoors(own, state, soFar, RecoveryState.endOf(state), now))
-        if (answer._tag === "Through") {
-          call.ticket = answer.ticket
-          call.reported = false
-          return send
-        }
-        const next = step(call, answer.outcome, tick)
-        if (next._tag === "Fail") return drop(request)
-        const delay = delayOf(next)
-        if (delay > 0) return now + delay
-      }
-      return drop(request)
+      const tick = tickAt(now, null)
+      const admission = admitted(config, call, tick)
+      const held = heldBy(admission, now)
+      const next = held === null ? null : step(call, held, tick)
+      if (admission._tag !== "Go") return next === null || next._tag === "Fail" ? drop(request) : now + delayOf(next)
+      call.ticket = admission.ticket
+      call.reported = false
+      return send
     },
     routeOf: (request) => callOf(request).state.route,
     accepted: (request, now) => {
       const call = callOf(request)
-      tell(call, call.state.route, { _tag: "Completed" }, tickAt(now, null))
+      told(call, { _tag: "Completed" }, tickAt(now, null))
     },
     failed: (request, status, hintMillis, now) => {
       const call = callOf(request)
-      const outcome = faultOf(status, hintMillis)
       const tick = tickAt(now, backoffAt(call.policy, call.state.transients))
-      const { route } = call.state
-      const next = step(call, outcome, tick)
-      tell(call, route, outcome, tick)
-      if (next._tag === "Fail") return drop(request)
-      const config = call.policy.routeHealth
-      if (config === null || next._tag !== "Retry") return delayOf(next)
-      const look = tickAt(now, null)
-      const leaves = drive(config, call, look, askToLeave(call.policy, call.state, call.visit, now))
-      if (leaves === null) return delayOf(next)
-      const away = step(call, leaves, look)
-      return away._tag === "Fail" ? drop(request) : delayOf(away)
+      const next = step(call, told(call, faultOf(status, hintMillis), tick), tick)
+      return next._tag === "Fail" ? drop(request) : delayOf(next)
     },
     ended: (request, completed, now) => {
       const call = callOf(request)
       const outcome: Outcome = completed ? { _tag: "Completed" } : { _tag: "DeadlineHit" }
-      tell(call, call.state.route, outcome, tickAt(now, null))
+      told(call, outcome, tickAt(now, null))
       drop(request)
     },
     endOf: (request) => RecoveryState.endOf(callOf(request).state) ?? Infinity,
@@ -211,7 +181,8 @@ const overloaded: Faulted = {
   code: null,
   hints: [],
   shouldRetry: null,
-  ...nothingSeen
+  ...nothingSeen,
+  other: null
 }
 
 const faultOf = (status: RejectionStatus, hintMillis: number): Outcome =>

@@ -159,10 +159,10 @@ describe("a run", () => {
     )
     for (const [name, file] of [
       ["transition", "RecoveryMachine"],
-      ["admit", "RouteHealth"],
-      ["observe", "RouteHealth"]
+      ["admit", "Admission"],
+      ["report", "Admission"]
     ])
-      assert.match(source, new RegExp(`import \\{[^}]*\\b${name}\\b[^}]*\\} from "\\.\\./${file}\\.ts"`))
+      assert.match(source, new RegExp(`import \\{[^}]*\\b${name}\\b[^}]*\\} from "[./]*/domain/\\w+/${file}\\.ts"`))
     assert.notMatch(source, /coolDown|failureShare|fallbackAfter|maxAttempts|retryAfter/)
   })
 })

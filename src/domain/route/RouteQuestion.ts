@@ -1,0 +1,130 @@
+/**
+ * What one request asks of its routes and tells of them: who it is, from its policy, its state and what it has waited
+ * for, and what an outcome says of the route it was on. Pure: the interpreter and the simulator carry it to the healths.
+ */
+import { waitOf } from "../failure/Hint.ts"
+import type { Faulted, Outcome } from "../recovery/Outcome.ts"
+import type { RecoveryPolicy } from "../recovery/RecoveryPolicy.ts"
+import { endOf, type RecoveryState } from "../recovery/RecoveryState.ts"
+import { runClassOf } from "../recovery/roads/Transient.ts"
+import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
+import type { Admission, Asker } from "./Admission.ts"
+import type { Signal } from "./RouteHealth.ts"
+import type { HoldReason } from "./Verdict.ts"
+
+export type HeldOutcome = Extract<Outcome, { readonly _tag: "Held" }>
+
+/** What a request remembers of its routes since its last attempt. Immutable; starts as `noHolds`. */
+export interface Holds {
+  /** Route of the last attempt when that failed: a retry on the same route needs a token. */
+  readonly failedOn: number | null
+  readonly waitedFor: ReadonlyArray<HoldReason>
+}
+
+export const noHolds: Holds = { failedOn: null, waitedFor: [] }
+
+/** Holds that end with one wait: a request is not held twice for them between two attempts. */
+const isServed = (reason: string): reason is HoldReason => reason === "hint" || reason === "retryBudget"
+
+/** The memory after an attempt or a hold. */
+export const afterOutcome = (holds: Holds, route: number, outcome: Outcome): Holds => {
+  switch (outcome._tag) {
+    case "Faulted":
+      return { failedOn: route, waitedFor: [] }
+    case "Held":
+      return outcome.other === null && isServed(outcome.reason)
+        ? { ...holds, waitedFor: [...holds.waitedFor, outcome.reason] }
+        : holds
+    case "Completed":
+    case "Refused":
+    case "Truncated":
+    case "PromptTooLong":
+      return noHolds
+    default:
+      return holds
+  }
+}
+
+/**
+ * Whether the request would rather be elsewhere although its own route takes it: with the way back open
+ * (`fallbackScope: "health"`) when it starts on a fallback, and when a run of failures is long enough for a switch but
+ * the last route is reached.
+ */
+const wantsAway = (policy: RecoveryPolicy, state: RecoveryState): boolean => {
+  if (policy.fallbackScope !== "health" || policy.routes.length < 2) return false
+  if (state.attempts === 0) return state.route > 0
+  const { run } = state
+  const limit = run === null || run.class === "empty" ? undefined : policy.fallbackAfter[run.class]
+  return run !== null && limit !== undefined && run.count >= limit
+}
+
+/** A retry token is a matter of the own route alone, and so is a hint, unless rate limits lead to a fallback. */
+const leavesFor = (policy: RecoveryPolicy): ReadonlyArray<HoldReason> => {
+  if (policy.routes.length < 2) return []
+  return policy.fallbackAfter.rateLimit === undefined ? ["breaker", "ramp"] : ["breaker", "ramp", "hint"]
+}
+
+/** Who asks for a route before the next attempt. */
+export const askerOf = (policy: RecoveryPolicy, state: RecoveryState, holds: Holds): Asker => ({
+  own: state.route,
+  priority: state.background ? "background" : "foreground",
+  failedOn: holds.failedOn,
+  waitedFor: holds.waitedFor,
+  prefers: wantsAway(policy, state) ? "others" : "own",
+  leavesFor: leavesFor(policy),
+  deadline: endOf(state)
+})
+
+/** What the machine hears of an admission; null = the attempt goes, on the route it is planned on. */
+export const heldBy = (admission: Admission, now: number): HeldOutcome | null => {
+  switch (admission._tag) {
+    case "Go":
+      return admission.left === null
+        ? null
+        : { _tag: "Held", untilMillis: now, reason: admission.left, other: admission.candidate }
+    case "Held":
+      return { ...admission, other: null }
+    case "Shed":
+      return { _tag: "Held", untilMillis: now, reason: "shed", other: null }
+  }
+}
+
+/** What an outcome of an attempt tells of its route; null = it was no attempt. `ticket` is the probe's, or null. */
+export const signalOf = (
+  config: RouteHealthConfig,
+  policy: RecoveryPolicy,
+  outcome: Outcome,
+  ticket: number | null,
+  wall: number
+): Signal | null => {
+  switch (outcome._tag) {
+    case "Completed":
+    case "Refused":
+    case "Truncated":
+    case "PromptTooLong":
+      return { _tag: "Accepted", ticket }
+    case "DeadlineHit":
+      return { _tag: "Released", ticket }
+    case "Faulted": {
+      const hintMillis = firstHint(outcome, wall)
+      const group = runClassOf(policy, outcome)
+      if (group === "rateLimit") return { _tag: "RateLimited", ticket, hintMillis }
+      if (group === null || group === "overflow" || group === "empty") return { _tag: "Accepted", ticket }
+      return config.counts.includes(group) ? { _tag: "Failed", ticket, hintMillis } : { _tag: "Released", ticket }
+    }
+    default:
+      return null
+  }
+}
+
+const firstHint = (fault: Faulted, wall: number): number | null => {
+  for (const hint of fault.hints) {
+    const millis = waitOf(hint, wall)
+    if (millis !== null) return millis
+  }
+  return null
+}
+
+/** The outcome with what route health answered to it: the route that takes the request now. */
+export const withWayOut = (outcome: Outcome, wayOut: number | null): Outcome =>
+  wayOut === null || outcome._tag !== "Faulted" ? outcome : { ...outcome, other: wayOut }
