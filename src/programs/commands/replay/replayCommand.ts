@@ -18,7 +18,7 @@ export const replay = Command.make(
   flags,
   Effect.fnUntraced(function* (input) {
     const { replayLog } = yield* Effect.promise(() => import("./replayLog.ts"))
-    const { actionText, outcomeText } = yield* Effect.promise(() => import("../drill/timeline.ts"))
+    const { actionText, outcomeText } = yield* Effect.promise(() => import("../decisionText.ts"))
     const fs = yield* FileSystem.FileSystem
     const text = yield* fs
       .readFileString(input.log)

@@ -123,7 +123,7 @@ interface Input {
 /** A scripted provider on loopback, for as long as the scope lives. */
 const embeddedTarget = Effect.fnUntraced(function* (input: Input) {
   const { embedded, embeddedNames } = yield* Effect.promise(() => import("./embedded.ts"))
-  const { loopback } = yield* Effect.promise(() => import("../drill/drillWorld.ts"))
+  const { loopback } = yield* Effect.promise(() => import("../drill/loopbackProvider.ts"))
   const { presets, RecoveryPolicy } = yield* Effect.promise(() => import("../../../domain/recovery/RecoveryPolicy.ts"))
   const scenario = embedded(input.scenario, input.allow)
   if (scenario === null)

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { checkLine, differences, withoutClock } from "../../../../src/programs/commands/drill/scenarioExpect.ts"
+import { differences } from "../../../../src/programs/commands/drill/differences.ts"
+import { checkLine, withoutClock } from "../../../../src/programs/commands/drill/scenarioExpect.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
