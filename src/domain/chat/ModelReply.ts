@@ -46,7 +46,7 @@ export interface ModelReply {
   readonly extra?: Readonly<Record<string, unknown>>
 }
 
-/** What an adapter's stream emits. The last part is always `End`; a stream without it is a failure. */
+/** What an adapter's stream emits. The last part is `End`; a stream without it is a failure. */
 export type ModelPart =
   | { readonly _tag: "Text"; readonly text: string }
   | { readonly _tag: "Reasoning"; readonly text: string }
@@ -56,6 +56,11 @@ export type ModelPart =
   | { readonly _tag: "Usage"; readonly usage: Usage }
   /** Bytes arrived without content: a comment, a blank line, a role delta. */
   | { readonly _tag: "Life" }
+  /**
+   * The reply is whole; the line has not ended, and may still bring its last counts. The reply as it stands, for the case
+   * that time is up before they come. `End` follows.
+   */
+  | { readonly _tag: "Whole"; readonly reply: ModelReply }
   | { readonly _tag: "End"; readonly reply: ModelReply }
 
 const toMessageCall = (call: ToolCall): MessageToolCall => ({

@@ -107,6 +107,7 @@ export const accept = (view: StreamView, part: ModelPart): Told => {
       return { view: { ...view, usage }, parts: [{ _tag: "UsageSeen", usage }] }
     }
     case "Life":
+    case "Whole":
       return silent(view)
     case "End":
       return onEnd(view, part.reply)

@@ -17,6 +17,7 @@ export class EventAssembler {
   private readonly parser: EventSourceParser
   private events = 0
   private isFinished = false
+  private isTold = false
   /** What ended the stream early; null = nothing. */
   fault: Flaw | Verdict | null = null
 
@@ -33,6 +34,15 @@ export class EventAssembler {
   /** A finish reason is the last word of a reply: usage and the wire's own end may be missing. */
   get finished(): boolean {
     return this.fault === null && this.reader.finishReason !== null
+  }
+
+  /** The reply as it stands behind its finish reason, once; null = it is not whole, or was told. */
+  whole(): ReadonlyArray<ModelPart> | null {
+    const { finishReason } = this.reader
+    if (this.isTold || this.fault !== null || this.done || finishReason === null) return null
+    this.isTold = true
+    const reply = this.reader.reply(finishReason)
+    return isFlaw(reply) ? null : [...this.reader.parts.splice(0), { _tag: "Whole", reply }]
   }
 
   /** Parts of one network read; at least a sign of life. Look at `fault` and `done` after it. */

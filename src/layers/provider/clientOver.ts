@@ -24,7 +24,7 @@ import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
 import { EventAssembler } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
-import { networkCode, readEvents, type Exchanges } from "./providerAnswer.ts"
+import { drain, networkCode, readEvents, type Exchanges } from "./providerAnswer.ts"
 import { partsOf, type Flaw, type ReadContext } from "../../domain/wires/wireReply.ts"
 
 type HeaderMap = Readonly<Record<string, string>>
@@ -155,7 +155,13 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
   ): Effect.fn.Return<Stream.Stream<ModelPart, ModelError>, ModelError, Scope.Scope> {
     const send = yield* wire.sender
     const controller = new AbortController()
-    yield* Effect.addFinalizer(() => Effect.sync(() => controller.abort()))
+    /** The reply is over: its connection may close by itself. */
+    let isLeft = false
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        if (!isLeft) controller.abort()
+      })
+    )
     const response = yield* abortable(
       (signal) => {
         signal.addEventListener("abort", () => controller.abort(), { once: true })
@@ -174,12 +180,16 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
         onFailure: (error) => Stream.fail(error)
       })
     const reader = response.body.getReader()
-    yield* Effect.addFinalizer(() => Effect.suspend(() => awaitAborted(reader.cancel())))
+    yield* Effect.addFinalizer(() => (isLeft ? Effect.void : Effect.suspend(() => awaitAborted(reader.cancel()))))
     return readEvents(reader, new EventAssembler(wire.eventReaderOf(context, headers)), {
       isEventStream: mayBeEvents(headers),
       whole,
       cut,
       abort: () => controller.abort(),
+      leave: () => {
+        isLeft = true
+        drain(reader, () => controller.abort())
+      },
       problem: (problem) => problemOf(problem, context, secrets)
     })
   })

@@ -88,6 +88,8 @@ export interface ReadOptions {
   readonly whole: (text: string) => Result.Result<ReadonlyArray<ModelPart>, ModelError>
   readonly cut: (cause: unknown) => ModelError
   readonly abort: () => void
+  /** The wire's own end was read: the line may close by itself. */
+  readonly leave: () => void
   readonly problem: (problem: Flaw | Verdict) => ModelError
 }
 
@@ -98,10 +100,32 @@ const life: ModelPart = { _tag: "Life" }
 const isNews = (part: ModelPart): boolean => part._tag !== "Life"
 
 /** How long a server may take to close the body after the wire's own end: within it the connection is used again. */
-const closingGrace = "250 millis"
+const closingGraceMillis = 250
 
-/** How long usage and the wire's own end may come behind a finish reason: a whole reply is not lost to a hanging line. */
-const endingGrace = "5 seconds"
+/**
+ * How long usage and the wire's own end may come behind a finish reason, comments or not: a whole reply is not lost to
+ * a hanging line. Counted while the line is read, so that a slow consumer takes nothing of it.
+ */
+const endingGraceMillis = 5_000
+
+/**
+ * Reads on behind a reply that is over, so that its connection can be used again, and closes it when the server does
+ * not end. Nobody waits for it, and it keeps no process alive.
+ */
+export const drain = (reader: ReadableStreamDefaultReader<Uint8Array>, abort: () => void): void => {
+  const timer = setTimeout(() => {
+    abort()
+    reader.cancel().catch(() => undefined)
+  }, closingGraceMillis)
+  if (typeof timer === "object") timer.unref()
+  const readOn = async (): Promise<void> => {
+    while (!(await reader.read()).done);
+  }
+  readOn().then(
+    () => clearTimeout(timer),
+    () => clearTimeout(timer)
+  )
+}
 
 /** What the body is, by its first characters; null = not known yet. Content types lie. */
 const formatOf = (lead: string, isEventStream: boolean): "events" | "body" | null => {
@@ -171,20 +195,30 @@ export const readEvents = (
     const whole = options.whole(kept)
     return Result.isSuccess(whole) ? emit(whole.success) : Effect.fail(whole.failure)
   }
+  let graceMillis = endingGraceMillis
+  const readInGrace = Effect.clockWith((clock) => {
+    const since = clock.monotonicTimeNanosUnsafe()
+    const orElse = (): Effect.Effect<ReadableStreamReadResult<Uint8Array>> => Effect.succeed(nothingMore)
+    return Effect.onExit(Effect.timeoutOrElse(read, { duration: Math.max(0, graceMillis), orElse }), () =>
+      Effect.sync(() => {
+        graceMillis -= Number(clock.monotonicTimeNanosUnsafe() - since) / 1e6
+      })
+    )
+  })
   const pull = Effect.suspend(() => {
     if (isOver) {
       const { fault } = assembler
       return fault === null ? Cause.done() : Effect.fail(options.problem(fault))
     }
-    // The reply is whole: a connection that stays open or breaks now changes nothing.
+    // The reply is over: a connection that stays open or breaks now changes nothing.
     if (assembler.done) {
       isOver = true
-      return Effect.andThen(Effect.ignore(Effect.timeoutOption(read, closingGrace)), Cause.done())
+      options.leave()
+      return Cause.done()
     }
-    const next = assembler.finished
-      ? Effect.timeoutOrElse(read, { duration: endingGrace, orElse: () => Effect.succeed(nothingMore) })
-      : read
-    return Effect.matchEffect(next, {
+    const whole = assembler.whole()
+    if (whole !== null) return emit(whole)
+    return Effect.matchEffect(assembler.finished ? readInGrace : read, {
       onFailure: (error) => (assembler.finished ? end("") : Effect.fail(error)),
       onSuccess: (result) =>
         result.done ? end(decoder.decode()) : emit(feed(decoder.decode(result.value, { stream: true })))

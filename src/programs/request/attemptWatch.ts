@@ -3,6 +3,7 @@
  * the earliest instant at which a timer could end and looks again. Milliseconds, monotonic.
  */
 import * as Effect from "effect/Effect"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { Timer } from "../../domain/failure/ModelError.ts"
 import type { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
 
@@ -15,6 +16,10 @@ export interface Progress {
   lastDeltaAt: number
   /** The consumer has not taken what is there: silence is not the provider's. */
   blocked: boolean
+  /** Since when the first token is waited for. */
+  firstTokenFrom: number
+  /** Ends the attempt with the reply it has: nothing but the end of the line is waited for. null = it is not whole yet. */
+  whole: Effect.Effect<ModelReply> | null
 }
 
 export const makeProgress = (sentAt: number): Progress => ({
@@ -23,8 +28,23 @@ export const makeProgress = (sentAt: number): Progress => ({
   lastByteAt: sentAt,
   firstDeltaAt: null,
   lastDeltaAt: sentAt,
-  blocked: false
+  blocked: false,
+  firstTokenFrom: sentAt,
+  whole: null
 })
+
+/** A wake-up so late that the process itself must have been busy, or asleep. */
+const overslept = 100
+
+/**
+ * While this process did not run, nothing was read: whether the provider was silent is not known, so the timers of its
+ * silence begin again, and what has come meanwhile is read first.
+ */
+const forgive = (progress: Progress, at: number): void => {
+  progress.firstTokenFrom = at
+  progress.lastByteAt = at
+  if (progress.firstDeltaAt !== null) progress.lastDeltaAt = at
+}
 
 /** Clocks are read in nanoseconds and counted in floats: less than a microsecond left is none, and is never slept on. */
 export const clockGrainMillis = 0.001
@@ -69,9 +89,10 @@ const look = (limits: Limits, progress: Progress, beatAt: number | null) => {
   if (limits.deadline !== null && !(progress.blocked && policy.deadlinePer === "request"))
     due = earlier(due, limits.deadline + movedBy(limits, progress), "deadline")
   if (policy.attemptTimeout !== null) due = earlier(due, progress.sentAt + policy.attemptTimeout, "attempt")
-  if (limits.streaming) {
+  // Behind a whole reply silence is nothing to wait for; how long the line may stay open is the client's to say.
+  if (limits.streaming && progress.whole === null) {
     if (policy.firstTokenTimeout !== null && progress.firstDeltaAt === null)
-      due = earlier(due, progress.sentAt + policy.firstTokenTimeout, "firstToken")
+      due = earlier(due, progress.firstTokenFrom + policy.firstTokenTimeout, "firstToken")
     if (policy.idleTimeout !== null) {
       if (progress.headersAt === null || progress.blocked) unborn = Math.min(unborn, policy.idleTimeout)
       else due = earlier(due, progress.lastByteAt + policy.idleTimeout, "idle")
@@ -80,9 +101,9 @@ const look = (limits: Limits, progress: Progress, beatAt: number | null) => {
       if (progress.firstDeltaAt === null || progress.blocked) unborn = Math.min(unborn, policy.contentTimeout)
       else due = earlier(due, progress.lastDeltaAt + policy.contentTimeout, "content")
     }
-    if (progress.blocked && limits.deadline !== null && policy.deadlinePer === "request")
-      unborn = Math.min(unborn, 1_000)
   }
+  if (limits.streaming && progress.blocked && limits.deadline !== null && policy.deadlinePer === "request")
+    unborn = Math.min(unborn, 1_000)
   // At the same instant the heartbeat comes first: silence is never longer than it.
   if (beatAt !== null && (due === null || beatAt <= due.at)) due = { at: beatAt, what: "heartbeat" }
   return { due, unborn }
@@ -93,15 +114,18 @@ export interface Pulse {
   lastAt: number
 }
 
-/** Runs an attempt under its timers; `beat` is called every `policy.heartbeat`. The loser is interrupted and awaited. */
-export const underTimers = <A, E>(
-  attempt: Effect.Effect<A, E>,
+/**
+ * Runs an attempt under its timers; `beat` is called every `policy.heartbeat`. The loser is interrupted and awaited. When
+ * time is up behind a whole reply, that reply is the end.
+ */
+export const underTimers = <E>(
+  attempt: Effect.Effect<ModelReply, E>,
   limits: Limits,
   progress: Progress,
   now: () => number,
   pulse: Pulse,
   beat: Effect.Effect<void>
-): Effect.Effect<A, E | TimeUp> => {
+): Effect.Effect<ModelReply, E | TimeUp> => {
   const every = limits.policy.heartbeat
   const first = look(limits, progress, every)
   if (first.due === null && first.unborn === Infinity) return attempt
@@ -114,17 +138,20 @@ export const underTimers = <A, E>(
         orElse: () => Effect.fail(new TimeUp(what))
       })
   }
-  const watch = Effect.gen(function* () {
+  const watch: Effect.Effect<ModelReply, TimeUp> = Effect.gen(function* () {
     while (true) {
       const { due, unborn } = look(limits, progress, every === null ? null : pulse.lastAt + every)
       const left = due === null ? Infinity : due.at - now()
       if (due !== null && left < clockGrainMillis) {
-        if (due.what !== "heartbeat") return yield* Effect.fail(new TimeUp(due.what))
+        if (due.what !== "heartbeat") return yield* progress.whole ?? Effect.fail(new TimeUp(due.what))
         pulse.lastAt = due.at
         yield* beat
         continue
       }
+      const until = now() + Math.min(left, unborn)
       yield* Effect.sleep(Math.min(left, unborn))
+      const at = now()
+      if (at - until >= overslept) forgive(progress, at)
     }
   })
   return Effect.raceFirst(attempt, watch)

@@ -130,12 +130,20 @@ const makeDriver = (
     cell.view = StreamView.begin(cell.view)
     const onRead = (parts: ReadonlyArray<ModelPart>): Effect.Effect<void, ModelError> => {
       const isFirst = noteRead(progress, parts, now())
+      const whole = parts.find((part) => part._tag === "Whole")
+      if (whole !== undefined) progress.whole = endWith(whole.reply)
       const news = acceptAll(cell, parts)
       noteUsage(meter, cell.view)
       const pushed = push(out, news, progress, now)
       const told = isFirst ? Effect.andThen(accepted, pushed) : pushed
       return cell.view.differs ? Effect.andThen(told, Effect.fail(interrupted("replay_differs"))) : told
     }
+    /** Ends with the reply that has come, though its line has not ended. */
+    const endWith = (reply: ModelReply): Effect.Effect<ModelReply> =>
+      Effect.suspend(() => {
+        const news = acceptAll(cell, [{ _tag: "End", reply }])
+        return Effect.as(push(out, news, progress, now), reply)
+      })
     const ended = Effect.suspend((): Effect.Effect<ModelReply, ModelError> => {
       const { reply } = cell.view
       return reply === null ? Effect.fail(interrupted(null)) : Effect.succeed(reply)

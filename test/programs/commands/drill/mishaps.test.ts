@@ -53,6 +53,70 @@ const scenarios: ReadonlyArray<Readonly<Record<string, unknown>> & { readonly id
     expect: { requestCount: 1, result: { reply: "whole" }, resets: 0, connectionsOpenAtEnd: 0 }
   },
   {
+    id: "comments behind the finish reason do not prolong the one grace",
+    preset: "broad",
+    request: { messages, stream: true },
+    provider: [sse([text("whole"), stop, { repeat: 20, seq: [{ waitMs: 2_000 }, { comment: "ping" }] }], "hang")],
+    expect: { requestCount: 1, result: { reply: "whole" }, resets: 0, elapsedMs: 5_000, connectionsOpenAtEnd: 0 }
+  },
+  {
+    id: "the grace is the same under shorter timers of silence",
+    preset: "broad",
+    config: { idleTimeoutMs: 1_000, contentTimeoutMs: 2_000 },
+    request: { messages, stream: true },
+    provider: [
+      sse(
+        [
+          text("whole"),
+          stop,
+          { waitMs: 4_000 },
+          { data: { choices: [], usage: { prompt_tokens: 7, completion_tokens: 3 } } }
+        ],
+        "hang"
+      )
+    ],
+    expect: {
+      requestCount: 1,
+      result: { reply: "whole" },
+      elapsedMs: 5_000,
+      usageTotal: { promptTokens: 7, completionTokens: 3, known: true }
+    }
+  },
+  {
+    id: "a reply that is whole when the deadline comes is kept",
+    config: { deadlineMs: 3_000 },
+    request: { messages, stream: true },
+    provider: [sse([text("whole"), stop], "hang")],
+    expect: { requestCount: 1, result: { reply: "whole" }, elapsedMs: 3_000, connectionsOpenAtEnd: 0 }
+  },
+  {
+    id: "a tool call that is whole when the attempt's time is over is kept and shown",
+    preset: "broad",
+    config: { attemptTimeoutMs: 2_000 },
+    request: { messages, stream: true },
+    provider: [
+      sse(
+        [
+          {
+            data: {
+              choices: [{ index: 0, delta: { tool_calls: [{ ...look, index: 0 }] }, finish_reason: null }]
+            }
+          },
+          { data: { choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] } }
+        ],
+        "hang"
+      )
+    ],
+    expect: { requestCount: 1, partsInOrder: [{ _tag: "ToolCallReady" }, { _tag: "Finish" }], elapsedMs: 2_000 }
+  },
+  {
+    id: "the wire's own end is the end, however long the line stays open",
+    preset: "broad",
+    request: { messages, stream: true },
+    provider: [sse([text("whole"), stop, { data: "[DONE]" }, { waitMs: 9_000 }, { comment: "still here" }], "hang")],
+    expect: { requestCount: 1, result: { reply: "whole" }, elapsedMs: 0 }
+  },
+  {
     id: "usage may come late behind the finish reason",
     request: { messages, stream: true },
     provider: [
