@@ -12,6 +12,7 @@ import { unpriced } from "../domain/budget/Budget.ts"
 import { ConfigurationError } from "../domain/failure/ConfigurationError.ts"
 import type { ModelReply } from "../domain/chat/ModelReply.ts"
 import type { RequestInput } from "../domain/chat/ModelRequest.ts"
+import { isStructured } from "../domain/chat/structured.ts"
 import type { RecoveryEvent } from "../domain/recovery/RecoveryEvent.ts"
 import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/recovery/RecoveryPolicy.ts"
 import { checkedRequest } from "../domain/failure/requestFault.ts"
@@ -148,7 +149,8 @@ export const layer = (
           ledger,
           health: makeRouteAdmission(resolved, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf),
           turn: (yield* Turn) ?? makeTurn(),
-          callerCap: request.maxOutputTokens ?? null
+          callerCap: request.maxOutputTokens ?? null,
+          structured: isStructured(request)
         }
         return {
           policy: resolved,

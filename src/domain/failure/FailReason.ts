@@ -16,6 +16,7 @@ export const FailReason = Schema.Literals([
   "SmallGain",
   "TruncatedToolCall",
   "EmptyFragment",
+  "TruncatedStructure",
   "InvalidRetryAfter",
   "Deadline",
   "StillTooLong",

@@ -254,6 +254,8 @@ const reasons: { readonly [K in FailReason]?: string } = {
   SmallGain: "The continuations brought almost nothing. `partial` holds the text so far; ask for smaller pieces.",
   TruncatedToolCall:
     "A tool call was cut by the output budget and was not run. Raise escalatedMaxTokens, or ask for smaller tool arguments.",
+  TruncatedStructure:
+    "The structured answer does not fit its output budget, and half of it cannot be continued. Raise `escalatedMaxTokens` (or the caller's `maxOutputTokens`), or ask for a smaller answer.",
   EmptyFragment:
     "The whole output budget went into invisible text. Raise escalatedMaxTokens, or lower the reasoning effort.",
   InvalidRetryAfter:

@@ -82,7 +82,8 @@ export const ExhaustedReason = Schema.Literals([
   "Continuations",
   "SmallGain",
   "TruncatedToolCall",
-  "EmptyFragment"
+  "EmptyFragment",
+  "TruncatedStructure"
 ])
 export type ExhaustedReason = typeof ExhaustedReason.Type
 

@@ -1,6 +1,6 @@
 /** What the next request looks like. Always derived from policy and state, never carried beside them. */
 import { routeAt, type RecoveryPolicy, type Route } from "./RecoveryPolicy.ts"
-import type { RecoveryState } from "./RecoveryState.ts"
+import { capLeft, type RecoveryState } from "./RecoveryState.ts"
 
 export interface AttemptPlan {
   /** Counts from 1. */
@@ -33,7 +33,7 @@ export const planOf = (policy: RecoveryPolicy, state: RecoveryState, promptToken
   return {
     attempt: state.attempts + 1,
     route,
-    maxOutputTokens: clampBudget(state.maxOutputTokens, route, promptTokens, state.callerCap),
+    maxOutputTokens: clampBudget(state.maxOutputTokens, route, promptTokens, capLeft(state)),
     promptTokens
   }
 }

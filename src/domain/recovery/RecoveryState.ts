@@ -21,10 +21,18 @@ export const RecoveryState = Schema.Struct({
   run: Schema.NullOr(Schema.Struct({ class: OutcomeClass, count: Count })),
   /** Consecutive rate limits that came with a hint: the spread doubles with them. */
   rateLimits: Count,
+  /** Hints that were followed on this route and brought another failure. */
+  hintsInVain: Count,
+  /** Widest range of random time on a hint so far, in milliseconds: the nearing deadline never narrows it. */
+  spreadRange: Schema.Finite,
   /** Output budget wanted, before clamping. */
   maxOutputTokens: Count,
   /** The caller's cap on output tokens; no budget goes above it. */
   callerCap: Schema.NullOr(Count),
+  /** Output tokens of the fragments that are kept: a joined reply never passes the caller's cap. */
+  keptTokens: Count,
+  /** The answer has a fixed form: it is never put together from pieces. */
+  structured: Schema.Boolean,
   /** The raise has been used. */
   raised: Schema.Boolean,
   /** Set between a raise and the first answer to it: what to go back to when the provider refuses the budget. */
@@ -33,6 +41,8 @@ export const RecoveryState = Schema.Struct({
       maxOutputTokens: Count,
       textLength: Count,
       toolCalls: Count,
+      /** Output tokens of the partial. */
+      tokens: Count,
       /** The fragment is in the window already (text had been delivered). */
       kept: Schema.Boolean
     })
@@ -60,6 +70,10 @@ export const endOf = (state: RecoveryState): number | null =>
       ? state.deadline
       : Math.min(state.deadline, state.hardCap)
 
+/** Output tokens the caller still allows; null = as many as the model likes. */
+export const capLeft = (state: RecoveryState): number | null =>
+  state.callerCap === null ? null : Math.max(1, state.callerCap - state.keptTokens)
+
 /**
  * The state before the first attempt. `deadline` is the instant of the turn or of this request, whichever the policy
  * counts; `route` is the route the turn is on.
@@ -71,6 +85,8 @@ export const initial = (
     readonly deadline: number | null
     readonly route: number
     readonly callerCap: number | null
+    /** Default: false. */
+    readonly structured?: boolean
     readonly streaming: boolean
     readonly background: boolean
   }
@@ -82,8 +98,12 @@ export const initial = (
   left: false,
   run: null,
   rateLimits: 0,
+  hintsInVain: 0,
+  spreadRange: 0,
   maxOutputTokens: policy.initialMaxTokens,
   callerCap: start.callerCap,
+  keptTokens: 0,
+  structured: start.structured ?? false,
   raised: false,
   setAside: null,
   continuations: 0,

@@ -34,6 +34,8 @@ export interface RecoverOptions {
   readonly health: RouteAdmission | null
   readonly turn: TurnCell
   readonly callerCap: number | null
+  /** The answer has a fixed form (JSON, a grammar). */
+  readonly structured: boolean
 }
 
 /** What never changes. The trail grows, written by receipts and by the wait behind an attempt, and by nothing else. */
@@ -112,6 +114,7 @@ const firstState = (options: RecoverOptions, driver: AttemptDriver, startedAt: n
     deadline: policy.deadline === null ? null : startedAt + policy.deadline - spent,
     route: indexOf(policy, turn.route),
     callerCap: options.callerCap,
+    structured: options.structured,
     streaming: driver.streaming,
     background: options.role === "background" || policy.shedOnOverload
   })

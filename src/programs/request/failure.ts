@@ -76,6 +76,7 @@ export const failureOf = (run: Run, position: Position, action: Failed, tick: Ti
     case "SmallGain":
     case "TruncatedToolCall":
     case "EmptyFragment":
+    case "TruncatedStructure":
       return new RecoveryRetriesExhausted({ ...fields, ...withPartial, reason: action.reason })
     case "InvalidRetryAfter":
       return new InvalidRetryAfterError(fields)

@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { ModelRequest } from "../../domain/chat/ModelRequest.ts"
+import { isStructured } from "../../domain/chat/structured.ts"
 import { forTools, RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
 import { makeModelError } from "../../domain/failure/ModelError.ts"
 import { requestFault } from "../../domain/failure/requestFault.ts"
@@ -54,7 +55,8 @@ const ask =
           ledger: null,
           health: null,
           turn: (yield* Turn) ?? makeTurn(),
-          callerCap: request.maxOutputTokens ?? null
+          callerCap: request.maxOutputTokens ?? null,
+          structured: isStructured(request)
         }
       })
     })

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { planOf } from "../../../src/domain/recovery/AttemptPlan.ts"
 import type { FaultKind } from "../../../src/domain/failure/FaultKind.ts"
 import { nothingSeen, type Faulted, type Outcome, type Seen } from "../../../src/domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../../src/domain/recovery/RecoveryAction.ts"
@@ -12,6 +13,7 @@ import {
   isRetryable,
   nextRoute,
   runClassOf,
+  rangeOf,
   spreadOf
 } from "../../../src/domain/recovery/roads/Transient.ts"
 import { hasTimeToRaise, refusesRaise } from "../../../src/domain/recovery/roads/Truncation.ts"
@@ -336,7 +338,7 @@ describe("actions are exact", () => {
     {
       rule: "a refusal of the raise that is transient",
       policy: make({ ...RecoveryPolicy.broad, routeHealth: null }),
-      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
+      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, tokens: 5, kept: false } },
       outcome: fault("invalid_request", { status: 400, shouldRetry: true }),
       action: { _tag: "Retry", shown: "none", delayMillis: 700, origin: "backoff", why: "invalid_request" }
     },
@@ -345,7 +347,7 @@ describe("actions are exact", () => {
       state: {
         raised: true,
         maxOutputTokens: 64_000,
-        setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false }
+        setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, tokens: 5, kept: false }
       },
       outcome: fault("invalid_request", { status: 400 }),
       action: { _tag: "Continue", ordinal: 1, delayMillis: 0, origin: "none", maxOutputTokens: 8_000 },
@@ -353,20 +355,23 @@ describe("actions are exact", () => {
     },
     {
       rule: "an overflow after the raise that is no refusal of it",
-      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
+      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, tokens: 5, kept: false } },
       outcome: { _tag: "PromptTooLong", status: 403, code: "x", ...nothingSeen },
       action: { _tag: "Compact", shown: "none", delayMillis: 0, origin: "none" },
       then: { setAside: null }
     },
     {
       rule: "a refusal of the raise after the last continuation",
-      state: { continuations: 3, setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: false } },
+      state: {
+        continuations: 3,
+        setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, tokens: 5, kept: false }
+      },
       outcome: fault("invalid_request", { status: 400 }),
       action: { _tag: "Fail", reason: "Continuations", waitMillis: null }
     },
     {
       rule: "a refusal with the fragment in the window",
-      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, kept: true } },
+      state: { setAside: { maxOutputTokens: 8_000, textLength: 3, toolCalls: 0, tokens: 5, kept: true } },
       outcome: fault("invalid_request", { status: 400 }),
       action: { _tag: "Retry", shown: "none", delayMillis: 0, origin: "none", why: "raise_refused" },
       then: { setAside: null }
@@ -514,28 +519,180 @@ describe("classes", () => {
   it("leave half of the time after the hint to the answer", () => {
     assert.deepStrictEqual(
       [
-        spreadOf(200_000, 0, 1, 100_000),
-        spreadOf(200_000, 3, 0.5, 100_000),
-        spreadOf(10_000, 0, 1, 290_000),
-        spreadOf(10_000, 0, 1, 0),
-        spreadOf(10_000, 0, 1, -5)
+        spreadOf(200_000, 100_000, 0),
+        spreadOf(10_000, 290_000, 0),
+        spreadOf(10_000, 0, 0),
+        spreadOf(10_000, -5, 0),
+        spreadOf(10_000, null, 0)
       ],
-      [50_000, 25_000, 10_000, 0, 0]
+      [50_000, 10_000, 0, 0, 10_000]
+    )
+  })
+
+  it("are not narrowed below what was affordable before", () => {
+    assert.deepStrictEqual(
+      [spreadOf(64_000, 10_000, 32_000), spreadOf(16_000, 10_000, 32_000), spreadOf(64_000, -1, 32_000)],
+      [32_000, 16_000, 32_000]
     )
   })
 
   it("spread with the hint, two seconds to ten minutes wide, five doublings at most", () => {
     assert.deepStrictEqual(
-      [
-        spreadOf(1_000, 0, 0.5),
-        spreadOf(10_000, 0, 0.5),
-        spreadOf(10_000, 1, 0.5),
-        spreadOf(10_000, 9, 0.5),
-        spreadOf(10_000, 0, 0),
-        spreadOf(14_400_000, 0, 1)
-      ],
-      [1_000, 5_000, 10_000, 160_000, 0, 600_000]
+      [rangeOf(1_000, 0), rangeOf(10_000, 0), rangeOf(10_000, 1), rangeOf(10_000, 9), rangeOf(14_400_000, 0)],
+      [2_000, 10_000, 20_000, 320_000, 600_000]
     )
+  })
+
+  const limited = (millis: number, kind: FaultKind = "rate_limited") =>
+    fault(kind, { status: kind === "rate_limited" ? 429 : 529, hints: [{ _tag: "Delay", source: "x", millis }] })
+
+  it("count no less than the backoff once a hint was followed in vain, but exactly in strict", () => {
+    const of = (policy: RecoveryPolicy, hintsInVain: number, millis: number, kind: FaultKind = "rate_limited") => {
+      const { action } = step(policy, limited(millis, kind), { hintsInVain }, { spread: 0, backoffMillis: 4_000 })
+      return action._tag === "Retry" ? [action.delayMillis, action.origin] : action._tag
+    }
+    const patient = make({ ...RecoveryPolicy.broad, routeHealth: null, fallbackAfter: {} })
+    assert.deepStrictEqual(
+      [
+        of(patient, 0, 0),
+        of(patient, 1, 0),
+        of(patient, 1, 3_999),
+        of(patient, 1, 4_000),
+        of(patient, 3, 1, "overloaded")
+      ],
+      [
+        [0, "hint"],
+        [4_000, "backoff"],
+        [4_000, "backoff"],
+        [4_000, "hint"],
+        [4_000, "backoff"]
+      ]
+    )
+    assert.deepStrictEqual(
+      [of(strict, 0, 0), of(strict, 5, 0)],
+      [
+        [0, "hint"],
+        [0, "hint"]
+      ]
+    )
+  })
+
+  it("begin to count anew on another route", () => {
+    const next = step(make({ ...RecoveryPolicy.broad, fallbackAfter: { overload: 1 } }), limited(0, "overloaded"), {
+      hintsInVain: 4
+    })
+    assert.deepStrictEqual([next.action._tag, next.state.hintsInVain], ["Fallback", 0])
+  })
+
+  it.each([0, 0.5, 1])("never shrink towards the deadline (spread %f)", (spread) => {
+    for (const millis of [0, 1, 900, 5_000, 20_000]) {
+      let state = stateOf(broad)
+      let now = 0
+      let backoffMillis = 500
+      const waits: Array<number> = []
+      for (;;) {
+        const next = transition(broad, state, limited(millis), tick({ now, spread, backoffMillis }))
+        state = next.state
+        if (next.action._tag !== "Retry") break
+        waits.push(next.action.delayMillis)
+        now += next.action.delayMillis
+        backoffMillis = Math.min(32_000, backoffMillis * 2)
+      }
+      assert.isAbove(waits.length, 2)
+      assert.deepStrictEqual(
+        waits,
+        [...waits].toSorted((a, b) => a - b)
+      )
+    }
+  })
+})
+
+describe("the caller's cap", () => {
+  const cut = (more: Partial<Extract<Outcome, { _tag: "Truncated" }>> = {}): Outcome => ({
+    _tag: "Truncated",
+    textLength: 9,
+    toolCalls: 0,
+    outputTokens: 100,
+    durationMillis: 1_000,
+    sentTokens: 100,
+    promptTokens: 1,
+    ...nothingSeen,
+    ...more
+  })
+  const roomy = make({ routes: [{ model: "a" }] })
+
+  it.each<{
+    readonly rule: string
+    readonly state: Partial<RecoveryState>
+    readonly outcome?: Parameters<typeof cut>[0]
+    readonly then: string
+  }>([
+    { rule: "a stop at it", state: { callerCap: 100 }, then: "Done" },
+    { rule: "a stop at it in a stream", state: { callerCap: 100 }, outcome: { delivered: 9 }, then: "Done" },
+    { rule: "a stop at it without text", state: { callerCap: 100 }, outcome: { textLength: 0 }, then: "Done" },
+    { rule: "a stop at it without a usage", state: { callerCap: 100 }, outcome: { outputTokens: null }, then: "Done" },
+    { rule: "a stop at what is left of it", state: { callerCap: 300, keptTokens: 200 }, then: "Done" },
+    { rule: "a structured stop at it", state: { callerCap: 100, structured: true }, then: "Done" },
+    {
+      rule: "a server that wrote more",
+      state: { callerCap: 100 },
+      outcome: { outputTokens: 120, sentTokens: 90 },
+      then: "Done"
+    },
+    { rule: "a stop below it", state: { callerCap: 101 }, then: "Escalate" },
+    { rule: "a stop below it, raised before", state: { callerCap: 900, raised: true }, then: "Continue" },
+    { rule: "no cap", state: {}, then: "Escalate" },
+    {
+      rule: "a tool call cut at it",
+      state: { callerCap: 100 },
+      outcome: { toolCalls: 1 },
+      then: "Fail TruncatedToolCall"
+    }
+  ])("makes a value, and only that: $rule -> $then", ({ state, outcome, then }) => {
+    const { action } = step(roomy, cut(outcome), state)
+    assert.strictEqual(action._tag === "Fail" ? `Fail ${action.reason}` : action._tag, then)
+  })
+
+  it("bounds the budgets of all fragments together", () => {
+    const first = step(roomy, cut({ outputTokens: 400, sentTokens: 400 }), { callerCap: 1_000, raised: true })
+    assert.strictEqual(planOf(roomy, first.state, 1).maxOutputTokens, 600)
+    const second = step(roomy, cut({ outputTokens: null, sentTokens: 500 }), { ...first.state })
+    assert.strictEqual(planOf(roomy, second.state, 1).maxOutputTokens, 100)
+    assert.strictEqual(step(roomy, cut({ outputTokens: 99, sentTokens: 100 }), { ...second.state }).action._tag, "Done")
+  })
+
+  it("counts what a refused raise goes back to, and what a cut stream has shown", () => {
+    const aside = { maxOutputTokens: 700, textLength: 9, toolCalls: 0, tokens: 600, kept: false }
+    const refused = step(roomy, fault("invalid_request", { status: 400 }), { callerCap: 1_000, setAside: aside })
+    assert.deepStrictEqual([refused.action._tag, planOf(roomy, refused.state, 1).maxOutputTokens], ["Continue", 400])
+    const resumed = step(make({ ...RecoveryPolicy.broad, onCut: "resume" }), fault("interrupted", { delivered: 41 }), {
+      callerCap: 100
+    })
+    assert.strictEqual(resumed.state.keptTokens, 11)
+  })
+
+  it("does not reach a structured answer: it is raised, then it fails", () => {
+    const of = (state: Partial<RecoveryState>, outcome: Parameters<typeof cut>[0] = {}) => {
+      const { action } = step(roomy, cut(outcome), { structured: true, ...state })
+      return action._tag === "Fail"
+        ? `Fail ${action.reason}`
+        : "shown" in action
+          ? `${action._tag} ${action.shown}`
+          : action._tag
+    }
+    assert.deepStrictEqual(
+      [
+        of({}),
+        of({}, { delivered: 9 }),
+        of({ raised: true }),
+        of({ raised: true }, { delivered: 9 }),
+        of({ raised: true }, { textLength: 0 })
+      ],
+      ["Escalate none", "Escalate restart", "Fail TruncatedStructure", "Fail TruncatedStructure", "Fail EmptyFragment"]
+    )
+    const aside = { maxOutputTokens: 700, textLength: 9, toolCalls: 0, tokens: 600, kept: false }
+    const refused = step(roomy, fault("invalid_request", { status: 400 }), { structured: true, setAside: aside })
+    assert.deepStrictEqual(refused.action, { _tag: "Fail", reason: "TruncatedStructure", waitMillis: null })
   })
 })
 
@@ -570,6 +727,17 @@ describe("what was shown", () => {
       `Fallback ${then}`
     ])
   })
+
+  it.each<RecoveryPolicy["onCut"]>(["restart", "resume", "splice"])(
+    "of a structured answer is never a fragment (%s)",
+    (mode) => {
+      const of = (seen: Seen) => shownOf(step(onCut(mode), fault("interrupted", seen), { structured: true }).action)
+      assert.deepStrictEqual(
+        [of(text), of(differs)],
+        [mode === "splice" ? "Retry splice" : "Retry restart", "Retry restart"]
+      )
+    }
+  )
 
   it.each(["restart", "resume", "splice"] as const)("is dropped before a compaction, whatever %s says", (mode) => {
     const overflow = (seen: Seen): Outcome => ({ _tag: "PromptTooLong", status: 200, code: "x", ...seen })
@@ -640,7 +808,9 @@ describe("small questions", () => {
   })
 
   it("does an answer refuse the raise", () => {
-    const aside = stateOf(strict, { setAside: { maxOutputTokens: 1, textLength: 1, toolCalls: 0, kept: false } })
+    const aside = stateOf(strict, {
+      setAside: { maxOutputTokens: 1, textLength: 1, toolCalls: 0, tokens: 5, kept: false }
+    })
     assert.deepStrictEqual(
       [400, 402, 413, 422, 401, 429, 500].map((status) => refusesRaise(aside, status)),
       [true, true, true, true, false, false, false]

@@ -106,14 +106,17 @@ const maxSpread = 600_000
 /** Largest share of the time left after a hint that its spread may take: the rest is for the answer. */
 const spreadShare = 0.5
 
+/** How far random time on top of a hint may reach, so that clients that were told the same do not return together. */
+export const rangeOf = (millis: number, repeats: number): number =>
+  Math.min(maxSpread, Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings))
+
 /**
- * Random time on top of a hint so that clients that were told the same do not return together. `room` is the time from
- * the hint's end to the request's; null = no end.
+ * The range that leaves time for the answer. `room` is the time from the hint's end to the request's (null = no end);
+ * `widest` is the range of an earlier wait: what was affordable then is not narrowed later, or waits would shrink and burn
+ * the attempts that are left.
  */
-export const spreadOf = (millis: number, repeats: number, spread: number, room: number | null = null): number => {
-  const range = Math.min(maxSpread, Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings))
-  return spread * (room === null ? range : Math.min(range, Math.max(0, spreadShare * room)))
-}
+export const spreadOf = (range: number, room: number | null, widest: number): number =>
+  room === null ? range : Math.min(range, Math.max(0, spreadShare * room, widest))
 
 const hasTimeFor = (state: RecoveryState, tick: Tick, delayMillis: number): boolean => {
   const end = endOf(state)
@@ -123,15 +126,24 @@ const hasTimeFor = (state: RecoveryState, tick: Tick, delayMillis: number): bool
 interface Wait {
   readonly delayMillis: number
   readonly origin: WaitOrigin
+  readonly spreadRange: number
 }
 
+/** The hint itself is never shortened. One that was followed in vain before counts no less than the backoff. */
 const hintWait = (policy: RecoveryPolicy, state: RecoveryState, millis: number, tick: Tick): Wait => {
-  if (policy.retryAfter === "exact") return { delayMillis: millis, origin: "hint" }
+  if (policy.retryAfter === "exact") return { delayMillis: millis, origin: "hint", spreadRange: 0 }
   const end = endOf(state)
-  // The hint itself is never shortened; the spread gives way to the deadline.
   const room = end === null ? null : end - tick.now - millis
-  return { delayMillis: millis + spreadOf(millis, state.rateLimits, tick.spread, room), origin: "hint" }
+  const spreadRange = spreadOf(rangeOf(millis, state.rateLimits), room, state.spreadRange)
+  const hinted = millis + tick.spread * spreadRange
+  const backoff = state.hintsInVain > 0 ? (tick.backoffMillis ?? 0) : 0
+  return backoff > hinted
+    ? { delayMillis: backoff, origin: "backoff", spreadRange }
+    : { delayMillis: hinted, origin: "hint", spreadRange }
 }
+
+/** Of a fragment whose tokens nobody has counted. */
+const charsPerToken = 4
 
 /** A fault of the main conversation. */
 export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Faulted, tick: Tick): Transition => {
@@ -140,7 +152,10 @@ export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Fa
   if (policy.shedOnOverload && run?.class === "overload") return fail(state, "Shed")
   if (!isRetryable(policy, fault)) return fail(state, "Passthrough")
   if (policy.onCut === "fail" && (fault.delivered > 0 || fault.unfinishable)) return fail(state, "Passthrough")
-  return retry(policy, state, fault, tick, nextRoute(policy, state, run), shownAfterFault(policy, fault))
+  const shown = shownAfterFault(policy, state, fault)
+  const keptTokens =
+    shown === "resume" ? before.keptTokens + Math.ceil(fault.delivered / charsPerToken) : before.keptTokens
+  return retry(policy, { ...state, keptTokens }, fault, tick, nextRoute(policy, state, run), shown)
 }
 
 /** A transient failure of a summary request waits like one of the main request and uses a retry; it is no attempt. */
@@ -222,18 +237,31 @@ const retry = (
     return fail(counted, "Deadline", hint.millis)
   const wait: Wait =
     hint.millis === null
-      ? { delayMillis: switchWait(policy, before, target, tick) ?? tick.backoffMillis ?? 0, origin: "backoff" }
+      ? {
+          delayMillis: switchWait(policy, before, target, tick) ?? tick.backoffMillis ?? 0,
+          origin: "backoff",
+          spreadRange: before.spreadRange
+        }
       : hintWait(policy, counted, hint.millis, tick)
-  if (!hasTimeFor(counted, tick, wait.delayMillis)) return fail(counted, "Deadline", hint.millis ?? wait.delayMillis)
-  const rateLimits = fault.kind === "rate_limited" && hint.millis !== null ? before.rateLimits + 1 : before.rateLimits
-  const state: RecoveryState = { ...counted, rateLimits }
+  const { delayMillis, origin, spreadRange } = wait
+  if (!hasTimeFor(counted, tick, delayMillis))
+    return fail(counted, "Deadline", origin === "hint" ? hint.millis : delayMillis)
+  const isHinted = hint.millis !== null
+  const state: RecoveryState = {
+    ...counted,
+    rateLimits: isHinted && fault.kind === "rate_limited" ? before.rateLimits + 1 : before.rateLimits,
+    hintsInVain: isHinted ? before.hintsInVain + 1 : before.hintsInVain,
+    spreadRange
+  }
   return target === null
-    ? to(state, { _tag: "Retry", ...wait, shown, why: fault.kind })
+    ? to(state, { _tag: "Retry", delayMillis, origin, shown, why: fault.kind })
     : to(
-        { ...state, route: target, run: null, switched: true },
+        // A hint speaks for its own route.
+        { ...state, route: target, run: null, switched: true, hintsInVain: 0 },
         {
           _tag: "Fallback",
-          ...wait,
+          delayMillis,
+          origin,
           shown,
           from: routeAt(policy, before.route).model,
           to: routeAt(policy, target).model,

@@ -2,17 +2,26 @@
 import { clampBudget } from "../AttemptPlan.ts"
 import type { Seen, Truncated } from "../Outcome.ts"
 import { routeAt, type RecoveryPolicy } from "../RecoveryPolicy.ts"
-import { endOf, type RecoveryState } from "../RecoveryState.ts"
+import { capLeft, endOf, type RecoveryState } from "../RecoveryState.ts"
 import type { Tick } from "../Tick.ts"
 import { fail, to, type Transition } from "../Transition.ts"
 import { shownBeforeRestart } from "./Shown.ts"
 
 type Partial = { readonly textLength: number; readonly toolCalls: number }
 
-const isContinuable = (partial: Partial): boolean => partial.toolCalls === 0 && partial.textLength > 0
+const isContinuable = (state: RecoveryState, partial: Partial): boolean =>
+  !state.structured && partial.toolCalls === 0 && partial.textLength > 0
 
-const notContinuable = (partial: Partial): "TruncatedToolCall" | "EmptyFragment" =>
-  partial.toolCalls > 0 ? "TruncatedToolCall" : "EmptyFragment"
+const notContinuable = (partial: Partial): "TruncatedToolCall" | "EmptyFragment" | "TruncatedStructure" => {
+  if (partial.toolCalls > 0) return "TruncatedToolCall"
+  return partial.textLength > 0 ? "TruncatedStructure" : "EmptyFragment"
+}
+
+/** A stop at the budget the caller has set is what the caller asked for; a tool call that is cut is never a value. */
+const isAsked = (state: RecoveryState, outcome: Truncated): boolean => {
+  const left = capLeft(state)
+  return left !== null && outcome.toolCalls === 0 && Math.max(outcome.sentTokens, outcome.outputTokens ?? 0) >= left
+}
 
 /** Under this duration in milliseconds a rate is noise. */
 const shortestMeasure = 1
@@ -46,7 +55,7 @@ const raisedBudget = (policy: RecoveryPolicy, state: RecoveryState, outcome: Tru
     policy.escalatedMaxTokens,
     routeAt(policy, state.route),
     outcome.promptTokens,
-    state.callerCap
+    capLeft(state)
   )
   return clamped > outcome.sentTokens ? policy.escalatedMaxTokens : null
 }
@@ -58,9 +67,10 @@ export const onTruncated = (
   tick: Tick
 ): Transition => {
   const state: RecoveryState = { ...before, run: null, setAside: null }
+  if (isAsked(state, outcome)) return to(state, { _tag: "Done" })
   const raised = raisedBudget(policy, state, outcome)
   const partial: Partial = outcome
-  const canContinue = isContinuable(partial)
+  const canContinue = isContinuable(state, partial)
   // Text a consumer has seen is never dropped for a raise: continue, with the larger budget.
   if (raised !== null && outcome.delivered > 0 && canContinue)
     return continueFrom(policy, { ...state, raised: true, maxOutputTokens: raised }, outcome, state.maxOutputTokens)
@@ -71,14 +81,21 @@ export const onTruncated = (
         ...state,
         raised: true,
         maxOutputTokens: raised,
-        setAside: { maxOutputTokens: state.maxOutputTokens, ...pick(partial), kept: false }
+        setAside: { maxOutputTokens: state.maxOutputTokens, ...pick(outcome), kept: false }
       },
       { _tag: "Escalate", maxOutputTokens: raised, shown: shownBeforeRestart(outcome) }
     )
   return canContinue ? continueFrom(policy, state, outcome, null) : fail(state, notContinuable(partial))
 }
 
-const pick = (partial: Partial): Partial => ({ textLength: partial.textLength, toolCalls: partial.toolCalls })
+/** A stop at the budget used all of it, when nobody says otherwise. */
+const tokensOf = (outcome: Truncated): number => outcome.outputTokens ?? outcome.sentTokens
+
+const pick = (outcome: Truncated): Partial & { readonly tokens: number } => ({
+  textLength: outcome.textLength,
+  toolCalls: outcome.toolCalls,
+  tokens: tokensOf(outcome)
+})
 
 /** `previous` is the budget to go back to when the provider refuses the raised one; null when nothing was raised. */
 const continueFrom = (
@@ -98,6 +115,7 @@ const continueFrom = (
       ...state,
       continuations: ordinal,
       smallGains,
+      keptTokens: state.keptTokens + tokensOf(outcome),
       setAside: previous === null ? null : { maxOutputTokens: previous, ...pick(outcome), kept: true }
     },
     { _tag: "Continue", ordinal, delayMillis: 0, origin: "none", maxOutputTokens: state.maxOutputTokens }
@@ -124,11 +142,11 @@ export const onRaiseRefused = (policy: RecoveryPolicy, before: RecoveryState, se
       shown: shownBeforeRestart(seen),
       why: "raise_refused"
     })
-  if (!isContinuable(partial)) return fail(state, notContinuable(partial))
+  if (!isContinuable(state, partial)) return fail(state, notContinuable(partial))
   if (state.continuations >= policy.maxContinuations) return fail(state, "Continuations")
   const ordinal = state.continuations + 1
   return to(
-    { ...state, continuations: ordinal },
+    { ...state, continuations: ordinal, keptTokens: state.keptTokens + partial.tokens },
     { _tag: "Continue", ordinal, delayMillis: 0, origin: "none", maxOutputTokens: state.maxOutputTokens }
   )
 }
