@@ -36,6 +36,7 @@ const domainModules = [
   "Result",
   "Schema",
   "SchemaTransformation",
+  "Cause",
   "Effect"
 ]
 const unstable = ["ai", "http", "cli", "persistence", "observability", "encoding", "workflow", "cluster", "sql"]

@@ -5,12 +5,13 @@
  * The provider's own message is kept as `providerMessage`. It is never read for a decision and stays out of logs, JSON
  * and printed errors.
  */
+import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { printAsText } from "./failureText.ts"
-import { FaultKind, isLegal } from "./FaultKind.ts"
-import { guidanceFor } from "./Guidance.ts"
+import { FaultKind, inBandStatus, isLegal } from "./FaultKind.ts"
+import { guidanceFor, saidOf } from "./Guidance.ts"
 import { HintReading } from "./Hint.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count, Usage } from "../chat/Usage.ts"
@@ -50,350 +51,143 @@ const fieldsOf = (kind: FaultKind) => ({
   shed: Schema.Boolean.pipe(Schema.withConstructorDefault(Effect.succeed(false)))
 })
 
-interface Described {
+/** What every error of a provider tells of itself beside its fields. */
+interface Telling {
   readonly kind: FaultKind
-  readonly status: number | null
-  readonly code: string | null
-  readonly param: string | null
-  readonly model: string | null
-  readonly resetAt: number | null
-  readonly timer: Timer | null
-  readonly detail?: Redacted.Redacted<string>
+  /** What happened, in one sentence without a word of the provider's. */
+  readonly message: string
+  /** What a user can do about it. */
+  readonly guidance: string
+  /** The provider's own words; null when it gave none. */
+  readonly providerMessage: string | null
 }
 
-/** One sentence without a word of the provider's. */
-const sentence = (words: string, error: Described): string => {
+type Fields = ReturnType<typeof fieldsOf>
+type AnyFailure = Schema.Struct.Type<Fields> & Telling
+
+type FailureClass<Self, Tag extends string> = Schema.Class<
+  Self,
+  Schema.TaggedStruct<Tag, Fields>,
+  Cause.YieldableError & Telling
+>
+
+const sentenceOf = (error: AnyFailure): string => {
   const facts = [
     ...(error.status === null ? [] : [`HTTP ${error.status}`]),
     ...(error.code === null ? [] : [error.code]),
     ...(error.timer === null ? [] : [`${error.timer} timer`]),
     ...(error.model === null ? [] : [error.model])
   ]
+  const words = saidOf(error.kind, error.status)
   return facts.length === 0 ? words : `${words} (${facts.join(", ")})`
 }
 
-const guide = (error: Described): string =>
+const adviceOf = (error: AnyFailure): string =>
   guidanceFor({
     kind: error.kind,
     code: error.code,
     param: error.param,
     status: error.status,
     resetAtEpochMillis: error.resetAt,
-    inBand: error.status === 200
+    inBand: error.status === inBandStatus
   })
 
-const messageOf = (error: Described): string | null =>
-  error.detail === undefined ? null : Redacted.value(error.detail)
+/** The base of the error of one kind: its fields, and what it tells. */
+const modelFailure =
+  <Self>() =>
+  <const Tag extends string>(tag: Tag, kind: FaultKind): FailureClass<Self, Tag> => {
+    class Failed extends Schema.TaggedError<AnyFailure>()(tag, fieldsOf(kind)) {
+      get kind(): FaultKind {
+        return kind === "malformed_response" && this.code === "empty_reply" ? "empty_reply" : kind
+      }
+      override get message(): string {
+        return sentenceOf(this)
+      }
+      get guidance(): string {
+        return adviceOf(this)
+      }
+      get providerMessage(): string | null {
+        return this.detail === undefined ? null : Redacted.value(this.detail)
+      }
+    }
+    // A class schema takes its instances from the class that extends it: Self is that class.
+    return Failed as unknown as FailureClass<Self, Tag>
+  }
 
 /** HTTP 429 that passes with time; also 402 by code and inside a 200. */
-export class ModelRateLimitError extends Schema.TaggedError<ModelRateLimitError>()(
-  "ModelRateLimitError",
-  fieldsOf("rate_limited")
-) {
-  get kind(): FaultKind {
-    return "rate_limited"
-  }
-  override get message(): string {
-    return sentence("the provider limits the request rate", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelRateLimitError extends modelFailure<ModelRateLimitError>()("ModelRateLimitError", "rate_limited") {}
 
 /** Quota or credit is used up: waiting a moment does not help. */
-export class ModelQuotaExhaustedError extends Schema.TaggedError<ModelQuotaExhaustedError>()(
+export class ModelQuotaExhaustedError extends modelFailure<ModelQuotaExhaustedError>()(
   "ModelQuotaExhaustedError",
-  fieldsOf("quota_exhausted")
-) {
-  get kind(): FaultKind {
-    return "quota_exhausted"
-  }
-  override get message(): string {
-    return sentence("the quota or credit of this account is used up", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "quota_exhausted"
+) {}
 
 /** The provider has too much to do: 529, 503, 498, 429 by code, or inside a 200. */
-export class ModelOverloadedError extends Schema.TaggedError<ModelOverloadedError>()(
-  "ModelOverloadedError",
-  fieldsOf("overloaded")
-) {
-  get kind(): FaultKind {
-    return "overloaded"
-  }
-  override get message(): string {
-    return sentence("the provider is overloaded", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelOverloadedError extends modelFailure<ModelOverloadedError>()("ModelOverloadedError", "overloaded") {}
 
 /** The input does not fit the model's window. */
-export class ModelPromptTooLongError extends Schema.TaggedError<ModelPromptTooLongError>()(
+export class ModelPromptTooLongError extends modelFailure<ModelPromptTooLongError>()(
   "ModelPromptTooLongError",
-  fieldsOf("prompt_too_long")
-) {
-  get kind(): FaultKind {
-    return "prompt_too_long"
-  }
-  override get message(): string {
-    return sentence("the input is too long for the model", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "prompt_too_long"
+) {}
 
 /** The provider failed: 5xx, 424 by profile, or inside a 200. */
-export class ModelServerError extends Schema.TaggedError<ModelServerError>()(
-  "ModelServerError",
-  fieldsOf("server_error")
-) {
-  get kind(): FaultKind {
-    return "server_error"
-  }
-  override get message(): string {
-    return sentence("the provider failed", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelServerError extends modelFailure<ModelServerError>()("ModelServerError", "server_error") {}
 
 /** No answer, or no progress, in time: 408, 504, 522, 524, or one of our own timers. */
-export class ModelTimeoutError extends Schema.TaggedError<ModelTimeoutError>()(
-  "ModelTimeoutError",
-  fieldsOf("timeout")
-) {
-  get kind(): FaultKind {
-    return "timeout"
-  }
-  override get message(): string {
-    return sentence("the provider did not answer in time", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelTimeoutError extends modelFailure<ModelTimeoutError>()("ModelTimeoutError", "timeout") {}
 
 /** No answer came: the connection failed before any byte. */
-export class ModelConnectionError extends Schema.TaggedError<ModelConnectionError>()(
-  "ModelConnectionError",
-  fieldsOf("connection")
-) {
-  get kind(): FaultKind {
-    return "connection"
-  }
-  override get message(): string {
-    return sentence("the provider could not be reached", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelConnectionError extends modelFailure<ModelConnectionError>()("ModelConnectionError", "connection") {}
 
 /** The answer began and broke off. */
-export class ModelStreamInterruptedError extends Schema.TaggedError<ModelStreamInterruptedError>()(
+export class ModelStreamInterruptedError extends modelFailure<ModelStreamInterruptedError>()(
   "ModelStreamInterruptedError",
-  fieldsOf("interrupted")
-) {
-  get kind(): FaultKind {
-    return "interrupted"
-  }
-  override get message(): string {
-    return sentence("the answer broke off", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "interrupted"
+) {}
 
 /** The key is missing, wrong or revoked. */
-export class ModelAuthenticationError extends Schema.TaggedError<ModelAuthenticationError>()(
+export class ModelAuthenticationError extends modelFailure<ModelAuthenticationError>()(
   "ModelAuthenticationError",
-  fieldsOf("auth")
-) {
-  get kind(): FaultKind {
-    return "auth"
-  }
-  override get message(): string {
-    return sentence("the provider does not accept the key", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "auth"
+) {}
 
 /** The key is known and may not do this. */
-export class ModelPermissionError extends Schema.TaggedError<ModelPermissionError>()(
-  "ModelPermissionError",
-  fieldsOf("permission")
-) {
-  get kind(): FaultKind {
-    return "permission"
-  }
-  override get message(): string {
-    return sentence("the key has no permission for this request", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelPermissionError extends modelFailure<ModelPermissionError>()("ModelPermissionError", "permission") {}
 
 /** No such model, deployment or address. */
-export class ModelNotFoundError extends Schema.TaggedError<ModelNotFoundError>()(
-  "ModelNotFoundError",
-  fieldsOf("not_found")
-) {
-  get kind(): FaultKind {
-    return "not_found"
-  }
-  override get message(): string {
-    return sentence("the model or address does not exist", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelNotFoundError extends modelFailure<ModelNotFoundError>()("ModelNotFoundError", "not_found") {}
 
 /**
  * The provider does not accept the request as it is. With status null it was refused here, before it was sent; the code
  * is then the path of a field (`messages[2].content`), or a word for what is wrong.
  */
-export class ModelRequestError extends Schema.TaggedError<ModelRequestError>()(
-  "ModelRequestError",
-  fieldsOf("invalid_request")
-) {
-  get kind(): FaultKind {
-    return "invalid_request"
-  }
-  override get message(): string {
-    return sentence(
-      this.status === null ? "the request cannot be sent as it is" : "the provider does not accept the request",
-      this
-    )
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+export class ModelRequestError extends modelFailure<ModelRequestError>()("ModelRequestError", "invalid_request") {}
 
 /** The request body is too large for the server. */
-export class ModelPayloadTooLargeError extends Schema.TaggedError<ModelPayloadTooLargeError>()(
+export class ModelPayloadTooLargeError extends modelFailure<ModelPayloadTooLargeError>()(
   "ModelPayloadTooLargeError",
-  fieldsOf("payload_too_large")
-) {
-  get kind(): FaultKind {
-    return "payload_too_large"
-  }
-  override get message(): string {
-    return sentence("the request body is too large", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "payload_too_large"
+) {}
 
 /** A content filter refused the request. */
-export class ModelContentFilteredError extends Schema.TaggedError<ModelContentFilteredError>()(
+export class ModelContentFilteredError extends modelFailure<ModelContentFilteredError>()(
   "ModelContentFilteredError",
-  fieldsOf("content_filtered")
-) {
-  get kind(): FaultKind {
-    return "content_filtered"
-  }
-  override get message(): string {
-    return sentence("a content filter refused the request", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "content_filtered"
+) {}
 
 /** A 200 that is not a valid OpenAI reply. `code` says what is wrong; `empty_reply` is repeated by broad. */
-export class OpenAIResponseError extends Schema.TaggedError<OpenAIResponseError>()(
+export class OpenAIResponseError extends modelFailure<OpenAIResponseError>()(
   "OpenAIResponseError",
-  fieldsOf("malformed_response")
-) {
-  get kind(): FaultKind {
-    return this.code === "empty_reply" ? "empty_reply" : "malformed_response"
-  }
-  override get message(): string {
-    return sentence("the answer is not a valid reply", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "malformed_response"
+) {}
 
 /** A 200 that is not a valid Anthropic reply. `code` says what is wrong; `empty_reply` is repeated by broad. */
-export class AnthropicResponseError extends Schema.TaggedError<AnthropicResponseError>()(
+export class AnthropicResponseError extends modelFailure<AnthropicResponseError>()(
   "AnthropicResponseError",
-  fieldsOf("malformed_response")
-) {
-  get kind(): FaultKind {
-    return this.code === "empty_reply" ? "empty_reply" : "malformed_response"
-  }
-  override get message(): string {
-    return sentence("the answer is not a valid reply", this)
-  }
-  get guidance(): string {
-    return guide(this)
-  }
-  get providerMessage(): string | null {
-    return messageOf(this)
-  }
-}
+  "malformed_response"
+) {}
 
 export type ModelError =
   | ModelRateLimitError

@@ -8,6 +8,7 @@ import { printAsText } from "./failureText.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "../chat/Usage.ts"
 import { requestsText, spanText } from "./wording.ts"
+import { reasonWords } from "./words.ts"
 
 /** Fields of every failure recovery ends with. */
 export const standingFields = {
@@ -35,6 +36,9 @@ const fields = standingFields
 
 /** What a failure says of the request so far; its guidance comes on top. */
 export type Standing = Omit<Schema.Struct.Type<typeof fields>, "guidance">
+
+/** Which model was asked last; nothing when none was. */
+const onModel = ({ model }: { readonly model: string | null }): string => (model === null ? "" : ` (${model})`)
 
 /** A request that sent nothing. */
 export const notBegun: Standing = {
@@ -72,7 +76,7 @@ export class RecoveryDeadlineExceeded extends Schema.TaggedError<RecoveryDeadlin
 ) {
   override get message(): string {
     return this.requestedWaitMs === null
-      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})`
+      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})${onModel(this)}`
       : `the wait of ${spanText(this.requestedWaitMs)} does not fit into the ${spanText(this.remainingMs)} that are left`
   }
 }
@@ -93,7 +97,7 @@ export class RecoveryRetriesExhausted extends Schema.TaggedError<RecoveryRetries
   { ...fields, reason: ExhaustedReason, partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
 ) {
   override get message(): string {
-    return `recovery is used up (${this.reason}) after ${requestsText(this.attempts)}; last: ${this.lastOutcome}`
+    return `${reasonWords[this.reason].said} after ${requestsText(this.attempts)}${onModel(this)}; last: ${this.lastOutcome}`
   }
   /** The text of the reply so far, without the rest; null when there is none. */
   get partial(): string | null {
@@ -107,7 +111,7 @@ export class InvalidRetryAfterError extends Schema.TaggedError<InvalidRetryAfter
   fields
 ) {
   override get message(): string {
-    return "the provider's wait hint cannot be read"
+    return `${reasonWords.InvalidRetryAfter.said}${onModel(this)}`
   }
 }
 
@@ -120,7 +124,7 @@ export class PromptTooLongRetryError extends Schema.TaggedError<PromptTooLongRet
   reason: TooLongReason
 }) {
   override get message(): string {
-    return `the input is too long and compaction did not help (${this.reason})`
+    return `the input is too long and compaction did not help: ${reasonWords[this.reason].said}${onModel(this)}`
   }
 }
 

@@ -1,11 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { exitCodeOf } from "../../../src/domain/failure/exitCode.ts"
 import { FaultKind, isLegal, kindOfStatus } from "../../../src/domain/failure/FaultKind.ts"
 import { BudgetExceeded } from "../../../src/domain/failure/AgentError.ts"
 import * as Errors from "../../../src/domain/failure/ModelError.ts"
 import * as RecoveryErrors from "../../../src/domain/failure/RecoveryError.ts"
+import { faultWords, reasonWords } from "../../../src/domain/failure/words.ts"
 import { renderFailure } from "../../../src/domain/failure/renderFailure.ts"
 import { RecoveryPolicy } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import * as RecoveryState from "../../../src/domain/recovery/RecoveryState.ts"
@@ -292,5 +294,31 @@ describe("a log that cannot be replayed", () => {
 
   it("skips events that decide nothing", () => {
     assert.deepStrictEqual(replayLog('{"_tag":"Finished"}\n\n').steps, [])
+  })
+})
+
+describe("the words of failures", () => {
+  it("are said of every kind and every reason, what happened and what to do", () => {
+    for (const { said, advice } of [...Object.values(faultWords), ...Object.values(reasonWords)]) {
+      assert.match(said, /^[a-z].*[^.]$/)
+      assert.match(advice, /^[A-Z].*\.$/)
+    }
+  })
+
+  it("are decoded with the class of their kind", () => {
+    const error = Errors.makeModelError({ kind: "rate_limited", status: 429, model: "m" })
+    const codec = Schema.toCodecJson(Errors.ModelRateLimitError)
+    const json: unknown = JSON.parse(JSON.stringify(Schema.encodeUnknownSync(codec)(error)))
+    const read = Schema.decodeUnknownSync(codec)(json)
+    assert.isTrue(read instanceof Errors.ModelRateLimitError)
+    assert.deepStrictEqual([read.message, read.guidance, read.kind], [error.message, error.guidance, error.kind])
+  })
+
+  it("name the model that was asked last", () => {
+    const ended = { ...RecoveryErrors.notBegun, attempts: 3, model: "large", lastOutcome: "overloaded", guidance: "" }
+    const exhausted = new RecoveryErrors.RecoveryRetriesExhausted({ ...ended, reason: "Attempts" })
+    assert.strictEqual(exhausted.message, "all retries are used up after 3 requests (large); last: overloaded")
+    const tooLong = new RecoveryErrors.PromptTooLongRetryError({ ...ended, reason: "NotSmaller" })
+    assert.include(tooLong.message, "the summary was not shorter (large)")
   })
 })

@@ -9,7 +9,8 @@ import {
   type Verdict
 } from "../../../domain/provider/classify.ts"
 import { inBandStatus } from "../../../domain/failure/FaultKind.ts"
-import { guidanceFor, guidanceForValue, type ReplyValue } from "../../../domain/failure/Guidance.ts"
+import { guidanceFor, guidanceForValue } from "../../../domain/failure/Guidance.ts"
+import type { ReplyValue } from "../../../domain/failure/words.ts"
 import { makeModelError } from "../../../domain/failure/ModelError.ts"
 import type { FinishReason, ModelReply } from "../../../domain/chat/ModelReply.ts"
 import { isNative, nativeFinish, nativeStopWord } from "./nativeReply.ts"
