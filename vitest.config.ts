@@ -1,8 +1,11 @@
+import { availableParallelism } from "node:os"
 import { defineConfig } from "vitest/config"
 
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    // A small machine has two cores, and the process that only collects results needs none of its own.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     // Property tests run thousands of programs on a slow machine.
     testTimeout: 120_000,
     hookTimeout: 60_000,

@@ -6,7 +6,7 @@ import { exitCodes } from "../../domain/failure/exitCode.ts"
 import { isInstalled, notInstalled } from "./absent.ts"
 import { config } from "./config/configCommand.ts"
 import { drill } from "./drill/drillCommand.ts"
-import { complain, complainOfDefect } from "./exit.ts"
+import { complain, complainOfDefect, type ExitCode } from "./exit.ts"
 import { explain } from "./explain/explainCommand.ts"
 import { replay } from "./replay/replayCommand.ts"
 import { run as runCommand } from "./run/runCommand.ts"
@@ -40,7 +40,8 @@ const onDefect = (defect: unknown) => {
   return absent === null ? complainOfDefect(defect) : complain(absent, exitCodes.usage)
 }
 
-export const main = (args: ReadonlyArray<string>): void =>
+/** A command from its arguments to its end; what it had to say has been said. */
+export const program = (args: ReadonlyArray<string>): Effect.Effect<void, ExitCode> =>
   run(withHelp(args)).pipe(
     Effect.catchTag("ConfigurationError", (error) => complain(error.message, exitCodes.usage)),
     Effect.catchTag("ShowHelp", (help) => (help.errors.length === 0 ? Effect.void : mistake(help))),
@@ -48,6 +49,8 @@ export const main = (args: ReadonlyArray<string>): void =>
       error._tag === "ExitCode" ? Effect.fail(error) : complain(error.message, exitCodes.failed)
     ),
     Effect.catchDefect(onDefect),
-    Effect.provide([NodeServices.layer, presenter]),
-    NodeRuntime.runMain({ disableErrorReporting: true })
+    Effect.provide([NodeServices.layer, presenter])
   )
+
+export const main = (args: ReadonlyArray<string>): void =>
+  NodeRuntime.runMain(program(args), { disableErrorReporting: true })

@@ -3,9 +3,8 @@ import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { cli, inProcess } from "../../../support/command.ts"
 
-const root = join(import.meta.dirname, "../../../..")
-const cli = join(root, "src/cli.ts")
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0
 
 const folder = (): string => {
@@ -114,18 +113,17 @@ describe("without a terminal", () => {
     assert.deepStrictEqual([last?.["_tag"], last?.["error"], last?.["exitCode"]], ["Ended", "LoopBroken", 1])
     assert.isTrue(lines.some((line) => line["_tag"] === "LoopWarned"))
   })
-  it("refuses what makes no sense with exit code 2 and a hint", { timeout: 60_000 }, () => {
-    const dir = folder()
-    const noKey = spawnSync(process.execPath, [cli, "run", "--prompt", "x", "--dir", dir], {
-      encoding: "utf8",
-      env: { PATH: process.env["PATH"] ?? "" },
-      cwd: dir
-    })
-    assert.strictEqual(noKey.status, 2)
-    assert.include(noKey.stderr, "--provider embedded")
-    assert.strictEqual(run(dir).status, 2)
-    assert.strictEqual(run(dir, "--prompt", "x", "--scenario", "nonsense").status, 2)
-    assert.strictEqual(run(dir, "--resume").status, 2)
-    assert.strictEqual(run(join(dir, "missing"), "--prompt", "x").status, 2)
+  it("refuses what makes no sense with exit code 2 and a hint", async () => {
+    const noKey = await inProcess(["run", "--prompt", "x"])
+    assert.strictEqual(noKey.code, 2)
+    assert.include(noKey.err, "--provider embedded")
+    const embedded = ["run", "--provider", "embedded"]
+    for (const args of [
+      [],
+      ["--prompt", "x", "--scenario", "nonsense"],
+      ["--resume"],
+      ["--prompt", "x", "--dir", "gone"]
+    ])
+      assert.strictEqual((await inProcess([...embedded, ...args])).code, 2, args.join(" "))
   })
 })
