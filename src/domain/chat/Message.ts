@@ -21,7 +21,7 @@ export interface ReasoningPart {
   readonly [field: string]: unknown
 }
 
-/** Data a provider attached to a tool call and wants back, bound to `model`. */
+/** Data a provider attached to a tool call or a message, bound to `model`: what it wants back goes to that model only. */
 export interface ProviderMeta {
   readonly model: string
   readonly [field: string]: unknown
@@ -58,6 +58,7 @@ export interface AssistantMessage extends MessageFields {
   readonly refusal?: string | null
   readonly tool_calls?: ReadonlyArray<MessageToolCall>
   readonly reasoning_parts?: ReadonlyArray<ReasoningPart>
+  readonly provider_meta?: ProviderMeta
   readonly usage?: Usage
 }
 
@@ -186,12 +187,14 @@ export const withoutForeign = (messages: ReadonlyArray<Message>, model: string):
     const calls = message.tool_calls
     const hasForeignPart = parts?.some((part) => isForeign(part, model)) === true
     const hasForeignCall = calls?.some((call) => isForeign(call.provider_meta, model)) === true
-    if (!hasForeignPart && !hasForeignCall) return message
-    const { reasoning_parts: _, ...rest } = message
+    const isForeignMessage = isForeign(message.provider_meta, model)
+    if (!hasForeignPart && !hasForeignCall && !isForeignMessage) return message
+    const { reasoning_parts: _, provider_meta: meta, ...rest } = message
     const own = parts?.filter((part) => part.model === model) ?? []
     return {
       ...rest,
       ...(own.length === 0 ? {} : { reasoning_parts: own }),
+      ...(meta === undefined || isForeignMessage ? {} : { provider_meta: meta }),
       ...(calls === undefined
         ? {}
         : {

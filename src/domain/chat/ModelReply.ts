@@ -42,8 +42,10 @@ export interface ModelReply {
   readonly responseId?: string
   /** Sentences for the user: a silently shortened prompt, a skipped chunk, a hint that was passed over. */
   readonly warnings: ReadonlyArray<string>
-  /** Further fields of the provider's message, kept for the history. */
+  /** Further fields of the provider's message (audio, images, annotations): kept in the history, bound to the model. */
   readonly extra?: Readonly<Record<string, unknown>>
+  /** Further fields of the provider's answer (id, logprobs, citations, service tier): for the caller, not the history. */
+  readonly details?: Readonly<Record<string, unknown>>
 }
 
 /** What an adapter's stream emits. The last part is `End`; a stream without it is a failure. */
@@ -72,11 +74,11 @@ const toMessageCall = (call: ToolCall): MessageToolCall => ({
 
 /** The one message a merged reply adds to the canonical history. */
 export const toMessage = (reply: ModelReply): AssistantMessage => ({
-  ...reply.extra,
   role: "assistant",
   content: reply.text,
   ...(reply.refusal === null ? {} : { refusal: reply.refusal }),
   ...(reply.toolCalls.length === 0 ? {} : { tool_calls: reply.toolCalls.map(toMessageCall) }),
   ...(reply.reasoningParts.length === 0 ? {} : { reasoning_parts: reply.reasoningParts }),
+  ...(reply.extra === undefined ? {} : { provider_meta: { ...reply.extra, model: reply.model } }),
   usage: reply.usage
 })

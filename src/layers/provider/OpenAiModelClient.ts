@@ -13,6 +13,7 @@ import { ModelClient } from "../../services/ModelClient.ts"
 import { sdkKey, type KeySource } from "./apiKey.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
+import * as chatReader from "../../domain/wires/openAiReader.ts"
 import * as chat from "../../domain/wires/openAiWire.ts"
 import * as responsesReader from "../../domain/wires/responsesReader.ts"
 import * as responses from "../../domain/wires/responsesWire.ts"
@@ -121,7 +122,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
       .post(api === "chat" ? "/chat/completions" : "/responses", {
         body:
           api === "chat"
-            ? chat.toBody(request, paramOf(request.model), isStream)
+            ? chat.toBody(request, profile, paramOf(request.model), isStream)
             : responses.toBody(request, profile, isStream),
         signal,
         ...(options.headers === undefined ? {} : { headers: options.headers(request) })
@@ -143,7 +144,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
     thrownBy,
     sender: Effect.succeed(send),
     readBody: api === "chat" ? chat.readBody : responses.readBody,
-    eventReaderOf: api === "chat" ? chat.eventReaderOf : responsesReader.eventReaderOf
+    eventReaderOf: api === "chat" ? chatReader.eventReaderOf : responsesReader.eventReaderOf
   })
 }
 

@@ -25,6 +25,7 @@ import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets
 import { EventAssembler } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
 import { drain, networkCode, readEvents, type Exchanges } from "./providerAnswer.ts"
+import { ownNames } from "../../domain/wires/history.ts"
 import { partsOf, type Flaw, type ReadContext } from "../../domain/wires/wireReply.ts"
 
 type HeaderMap = Readonly<Record<string, string>>
@@ -89,7 +90,7 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     if ("inBand" in problem) return failureOf(problem, model, secrets)
     const { kind, usage } = problem
     return kind === "interrupted"
-      ? errorFrom({ kind, status: null, code: null, model, requestId, usage })
+      ? errorFrom({ kind, status: null, code: problem.code, model, requestId, usage })
       : errorFrom({ kind, status: 200, code: problem.code, model, requestId, usage })
   }
 
@@ -109,7 +110,8 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
   const contextOf = (request: WireRequest, headers: HeaderMap): ReadContext => ({
     profile,
     model: request.model,
-    requestId: headers[wire.requestIdHeader] ?? null
+    requestId: headers[wire.requestIdHeader] ?? null,
+    ownName: ownNames(request, profile)
   })
 
   /** The body broke off although headers had come. */

@@ -226,7 +226,6 @@ describe("messages", () => {
       extra: { audio: 1 }
     })
     assert.deepStrictEqual(toMessage(reply), {
-      audio: 1,
       role: "assistant",
       content: null,
       refusal: "no",
@@ -234,6 +233,7 @@ describe("messages", () => {
         { id: "1", type: "function", function: { name: "f", arguments: "{}" }, provider_meta: { model: "m" } }
       ],
       reasoning_parts: [{ model: "m", text: "t" }],
+      provider_meta: { audio: 1, model: reply.model },
       usage: Usage.unknown
     })
   })

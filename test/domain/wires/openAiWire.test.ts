@@ -6,7 +6,8 @@ import type { ModelPart, ModelReply } from "../../../src/domain/chat/ModelReply.
 import { openai } from "../../../src/domain/provider/profiles/openai.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
 import { EventAssembler } from "../../../src/layers/provider/EventAssembler.ts"
-import { eventReaderOf, budgetParamOf, readBody, toBody } from "../../../src/domain/wires/openAiWire.ts"
+import { eventReaderOf } from "../../../src/domain/wires/openAiReader.ts"
+import { budgetParamOf, readBody, toBody } from "../../../src/domain/wires/openAiWire.ts"
 import { runs } from "../../support/runs.ts"
 
 const context = { profile: openai, model: "m", requestId: "r1" }
@@ -51,7 +52,8 @@ describe("a 200", () => {
     ["message_missing", { choices: [{ finish_reason: "stop" }] }],
     ["message_missing", { choices: [null] }],
     ["role_not_assistant", { choices: [{ finish_reason: "stop", message: { role: "user", content: "a" } }] }],
-    ["finish_reason_unknown", choice({ content: "a" }, "whatever")],
+    ["finish_reason_unknown:whatever", choice({ content: "a" }, "whatever")],
+    ["finish_reason_unknown", choice({ content: "a" }, "a sentence, and no word")],
     ["finish_reason_unknown", choice({ content: "a" }, null)],
     ["content_not_text", choice({ content: 5 })],
     ["refusal_not_text", choice({ content: "a", refusal: 5 })],
@@ -60,7 +62,7 @@ describe("a 200", () => {
     ["tool_call_not_whole", choice({ content: null, tool_calls: [{ ...call, id: "" }] })],
     ["tool_call_not_whole", choice({ content: null, tool_calls: [{ ...call, id: undefined }] })],
     [
-      "tool_call_not_whole",
+      "tool_call_without_name",
       choice({ content: null, tool_calls: [{ ...call, function: { name: "", arguments: "{}" } }] })
     ],
     [
@@ -132,6 +134,7 @@ describe("a body", () => {
     assert.deepStrictEqual(
       toBody(
         { ...wire, params: { max_tokens: 1, model: "other", temperature: 0, x: { y: 1 } } },
+        openai,
         "max_completion_tokens",
         false
       ),
@@ -145,9 +148,9 @@ describe("a body", () => {
     )
   })
   it("asks for usage in a stream, unless the caller says otherwise", () => {
-    assert.deepStrictEqual(toBody(wire, "max_tokens", true)["stream_options"], { include_usage: true })
+    assert.deepStrictEqual(toBody(wire, openai, "max_tokens", true)["stream_options"], { include_usage: true })
     assert.deepStrictEqual(
-      toBody({ ...wire, params: { stream_options: { a: 1 } } }, "max_tokens", true)["stream_options"],
+      toBody({ ...wire, params: { stream_options: { a: 1 } } }, openai, "max_tokens", true)["stream_options"],
       { a: 1 }
     )
   })
@@ -202,16 +205,20 @@ describe("a stream", () => {
     ["that just ends is interrupted", "no_finish_reason", [delta({ content: "a" })]],
     ["without anything is interrupted", "empty_stream", []],
     ["with [DONE] alone is interrupted", "empty_stream", [data("[DONE]")]],
-    ["with one chunk that is not JSON is whole", null, [delta({ content: "a" }), data("{oops"), delta({}, "stop")]],
     [
-      "with two chunks that are not JSON is not",
+      "with a chunk that is not JSON is broken",
       "chunk_not_json",
-      [delta({ content: "a" }), data("{oops"), data("{oops"), delta({}, "stop")]
+      [delta({ content: "a" }), data("{oops"), delta({}, "stop")]
     ],
     [
-      "with a chunk that is not JSON and no end is interrupted",
-      "no_finish_reason",
-      [delta({ content: "a" }), data("{oops")]
+      "with a word in place of a chunk is broken, too",
+      "chunk_not_json",
+      [delta({ content: "a" }), data("ping"), delta({}, "stop")]
+    ],
+    [
+      "with an error event in words is that failure",
+      "server_error",
+      [delta({ content: "a" }), "event: error\ndata: upstream timeout\n\n"]
     ],
     [
       "with an error at the top is that error",
@@ -235,7 +242,11 @@ describe("a stream", () => {
       "several_choices",
       [data({ choices: [{ index: 1, delta: { content: "a" } }] })]
     ],
-    ["with an unknown finish reason is malformed", "finish_reason_unknown", [delta({ content: "a" }, "because")]],
+    [
+      "with an unknown finish reason is malformed",
+      "finish_reason_unknown:because",
+      [delta({ content: "a" }, "because")]
+    ],
     ["with a legacy function call is malformed", "legacy_function_call", [delta({ function_call: { name: "f" } })]],
     ["with text that is no text is malformed", "content_not_text", [delta({ content: 5 })]],
     ["of another role is malformed", "role_not_assistant", [delta({ role: "user", content: "a" })]],
@@ -258,10 +269,6 @@ describe("a stream", () => {
     const got = read(...events)
     assert.strictEqual(got.fault, fault)
     assert.strictEqual(got.reply === null, fault !== null)
-  })
-
-  it("notes the chunk it skipped", () => {
-    assert.strictEqual(read(delta({ content: "a" }), data("{oops"), delta({}, "stop")).reply?.warnings.length, 1)
   })
 
   it("takes usage from a chunk with no choices, from beside an empty delta, and the latest report", () => {

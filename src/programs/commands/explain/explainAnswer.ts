@@ -20,7 +20,8 @@ import type { ProviderProfile } from "../../../domain/provider/ProviderProfile.t
 import { waitOf, type HintReading } from "../../../domain/failure/Hint.ts"
 import { instantOf, parseRetryAfter } from "../../../domain/provider/RetryAfter.ts"
 import { EventAssembler } from "../../../layers/provider/EventAssembler.ts"
-import { eventReaderOf, readBody } from "../../../domain/wires/openAiWire.ts"
+import { eventReaderOf } from "../../../domain/wires/openAiReader.ts"
+import { readBody } from "../../../domain/wires/openAiWire.ts"
 import type { Flaw, ReadContext } from "../../../domain/wires/wireReply.ts"
 
 /** One answer as recorded or pasted. */
@@ -104,14 +105,20 @@ const nativeFailure = (profile: ProviderProfile, answer: Answer): Verdict | null
   return typeof response === "object" && response !== null ? inBandFault(profile, { ...answer, body: response }) : null
 }
 
+/** `explain` judges by the letter of the API; what recovery reads all the same is told in a reply's warnings. */
+const toTheLetter = (profile: ProviderProfile): ReadContext => ({
+  profile: { ...profile, exact: true },
+  model: "unknown",
+  requestId: null
+})
+
 const readWhole = (profile: ProviderProfile, given: AnswerCase): Reading => {
   const { headers } = given
   const text = typeof given.body === "string" ? given.body : JSON.stringify(given.body ?? null)
   const parsed = parse(text)
   const answer: Answer = { status: inBandStatus, headers, body: Result.isSuccess(parsed) ? parsed.success : text }
   if (isNative(answer.body)) return readNative(profile, answer) ?? flawOf("malformed_response", "finish_reason_missing")
-  const context: ReadContext = { profile, model: "unknown", requestId: null }
-  const reply = readBody(context, text, headers)
+  const reply = readBody(toTheLetter(profile), text, headers)
   return Result.isSuccess(reply) ? valueOfReply(reply.success) : reply.failure
 }
 
@@ -135,7 +142,7 @@ const readStream = (profile: ProviderProfile, given: AnswerCase, sse: string): R
     }
     return last
   }
-  const assembler = new EventAssembler(eventReaderOf({ profile, model: "unknown", requestId: null }, given.headers))
+  const assembler = new EventAssembler(eventReaderOf(toTheLetter(profile), given.headers))
   const parts = [...assembler.feed(sse), ...(assembler.done || assembler.fault !== null ? [] : assembler.end())]
   if (assembler.fault !== null) return assembler.fault
   const end = parts.find((part) => part._tag === "End")

@@ -1,0 +1,49 @@
+/**
+ * Fields a provider sends beyond those that have a place of their own: kept beside a reply, whether it came as one body
+ * or in pieces. Pieces are joined here so that both ways give the same.
+ */
+import { isCount, isObject, isText, type Json } from "../chat/json.ts"
+
+export type Fields = Record<string, unknown>
+
+/** Texts that come in pieces; every other text is replaced by the latest. */
+const growing = new Set(["text", "thinking", "summary", "content", "transcript", "data", "arguments", "input"])
+
+/** Entries with the same index are pieces of one; entries without one are new. */
+const joinedLists = (before: ReadonlyArray<unknown>, after: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
+  const list = [...before]
+  for (const entry of after) {
+    const index = isObject(entry) ? entry["index"] : undefined
+    const at = isCount(index) ? list.findIndex((one) => isObject(one) && isSameEntry(one, entry)) : -1
+    if (at === -1) list.push(entry)
+    else list[at] = joined("", list[at], entry)
+  }
+  return list
+}
+
+const isSameEntry = (one: Json, other: unknown): boolean =>
+  isObject(other) &&
+  one["index"] === other["index"] &&
+  (one["type"] ?? other["type"]) === (other["type"] ?? one["type"])
+
+const joined = (key: string, before: unknown, after: unknown): unknown => {
+  if (Array.isArray(before) && Array.isArray(after)) return joinedLists(before, after)
+  if (isObject(before) && isObject(after)) return withPieces({ ...before }, after)
+  return isText(before) && isText(after) && growing.has(key) ? before + after : after
+}
+
+/** Adds pieces of a message, by key; null says nothing. */
+export const withPieces = (fields: Fields, pieces: Json): Fields => {
+  for (const [key, value] of Object.entries(pieces)) {
+    if (value === null || value === undefined) continue
+    fields[key] = fields[key] === undefined ? value : joined(key, fields[key], value)
+  }
+  return fields
+}
+
+/** The fields of an object that are not among the known ones; null is nothing. */
+export const further = (object: Json, known: ReadonlySet<string>): Json =>
+  Object.fromEntries(Object.entries(object).filter(([key, value]) => !known.has(key) && value !== null))
+
+/** Fields of an optional property: nothing when there are none. */
+export const someOf = (fields: Json): Json | undefined => (Object.keys(fields).length === 0 ? undefined : fields)
