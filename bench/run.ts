@@ -1,8 +1,9 @@
 /**
- * `npm run bench [-- memory http stream first-token]`: measures and compares in one run. Exit 1 when a target is missed.
+ * `npm run bench [-- memory later http later-http stream first-token]`: measures and compares in one run. Exit 1 when a target is missed.
  */
 import { cpus } from "node:os"
 import { http } from "./http.ts"
+import { later, laterHttp } from "./later.ts"
 import { print, type Table } from "./measure.ts"
 import { memory } from "./memory.ts"
 import { startProvider, type Provider } from "./provider.ts"
@@ -11,6 +12,8 @@ import { chunks, firstToken, stream } from "./stream.ts"
 const programs: Readonly<Record<string, (provider: Provider) => Promise<Table>>> = {
   memory,
   http,
+  later,
+  "later-http": laterHttp,
   stream,
   "first-token": firstToken
 }
