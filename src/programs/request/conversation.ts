@@ -4,16 +4,14 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { isJson } from "../../domain/chat/json.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
-import { refusedPart } from "../../domain/failure/RefusedPart.ts"
-import { isBare } from "../../domain/provider/KnownWords.ts"
 import type { Message } from "../../domain/chat/Message.ts"
 import { withoutForeign, withoutThinking } from "../../domain/chat/Message.ts"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { ModelRequest, Role, WireRequest } from "../../domain/chat/ModelRequest.ts"
 import type { Outcome, Seen } from "../../domain/recovery/Outcome.ts"
+import { outcomeOfError, outcomeOfReply } from "../../domain/recovery/outcomeOf.ts"
 import type { RecoveryPolicy, Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import * as RequestWindow from "../../domain/chat/RequestWindow.ts"
 import type { TokenEstimate } from "../../services/Overrides.ts"
@@ -64,14 +62,6 @@ export interface Conversation {
 const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
   withoutForeign(route.thinking ? messages : withoutThinking(messages), route.model)
 
-/** A length stop, or a budget used to the last token with a tool call that cannot be read. */
-const isTruncated = (reply: ModelReply, plan: AttemptPlan): boolean =>
-  reply.finishReason === "length" ||
-  (reply.usage.completionTokens === plan.maxOutputTokens && reply.toolCalls.some((call) => !isJson(call.arguments)))
-
-/** Statuses under which arithmetic may suspect an overflow that no code tells of. */
-const suspectStatuses = [400, 413, 422]
-
 export const makeConversation = (options: ConversationOptions): Conversation => {
   const { policy, request, role } = options
   let window = RequestWindow.make(request.messages, policy.continuationPrompt)
@@ -93,30 +83,6 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     return measured.tokens
   }
 
-  const classifyError = (error: ModelError, plan: AttemptPlan, seen: Seen): Outcome => {
-    const { kind, status, code } = error
-    const isSuspected =
-      policy.suspectOverflow &&
-      status !== null &&
-      suspectStatuses.includes(status) &&
-      isBare(code, status) &&
-      refusedPart(error.param) !== "budget" &&
-      plan.route.contextWindow !== null &&
-      plan.promptTokens >= plan.route.contextWindow
-    return kind === "prompt_too_long" || isSuspected
-      ? { _tag: "PromptTooLong", status, code, ...seen }
-      : {
-          _tag: "Faulted",
-          kind,
-          status,
-          code,
-          hints: error.hints,
-          shouldRetry: error.shouldRetry,
-          ...seen,
-          other: null
-        }
-  }
-
   return {
     window: () => window,
     promptTokens,
@@ -128,25 +94,10 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       maxOutputTokens: plan.maxOutputTokens,
       role
     }),
-    classify: (result, plan, durationMillis, seen) => {
-      if (Result.isFailure(result)) return classifyError(result.failure, plan, seen)
-      const reply = result.success
-      if (reply.refusal !== null) return { _tag: "Refused" }
-      if (reply.finishReason === "window_full")
-        return { _tag: "PromptTooLong", status: 200, code: "window_full", ...seen }
-      return options.passTruncated !== true && isTruncated(reply, plan)
-        ? {
-            _tag: "Truncated",
-            textLength: reply.text?.length ?? 0,
-            toolCalls: reply.toolCalls.length,
-            outputTokens: reply.usage.completionTokens,
-            durationMillis,
-            sentTokens: plan.maxOutputTokens,
-            promptTokens: plan.promptTokens,
-            ...seen
-          }
-        : { _tag: "Completed" }
-    },
+    classify: (result, plan, durationMillis, seen) =>
+      Result.isFailure(result)
+        ? outcomeOfError(policy, result.failure, plan, seen)
+        : outcomeOfReply(result.success, plan, durationMillis, seen, options.passTruncated === true),
     keep: (fragment) => {
       window = RequestWindow.keep(window, mended(fragment))
     },

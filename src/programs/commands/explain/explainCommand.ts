@@ -8,7 +8,8 @@ import { Argument, Command, Flag } from "effect/cli"
 import { parse } from "../../../domain/chat/json.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { ProviderProfile } from "../../../domain/provider/ProviderProfile.ts"
-import type { AnswerCase, Explanation } from "./explainAnswer.ts"
+import { bareCase, caseOf, pastedCase, type AnswerCase } from "./answerCase.ts"
+import type { Explanation } from "./explainAnswer.ts"
 
 const flags = {
   file: Argument.String("FILE").pipe(
@@ -69,7 +70,7 @@ const expectedOf = (raw: unknown): Expected | null => {
 
 const waitText = (seconds: number): string => `${Math.round(seconds * 1000) / 1000} s`
 
-const render = (found: Explanation, expected: Expected | null): string => {
+const render = (found: Explanation, next: ReadonlyArray<string>, expected: Expected | null): string => {
   const given = [
     ...(found.retryAfterSeconds === null
       ? []
@@ -87,10 +88,10 @@ const render = (found: Explanation, expected: Expected | null): string => {
   const waits = given.map(({ source, text }) =>
     given.length > 1 && found.obeyed !== null ? `${text} (${source === found.obeyed ? "obeyed" : "not used"})` : text
   )
-  const who = found.retryable.strict ? "every preset" : found.retryable.broad ? "every preset but strict" : "nobody"
   return [
     `${found.id}  ${found.kind}${found.code === null ? "" : `  ${found.code}`}  (profile ${found.profile})`,
-    `  ${found.error ?? "a value in the reply"}; retried by ${who}${waits.length === 0 ? "" : `; ${waits.join(", ")}`}`,
+    `  ${[found.error ?? "a value in the reply", ...waits].join("; ")}`,
+    ...next.map((line) => `  ${line}`),
     `  ${found.guidance}`,
     ...found.notes.map((note) => `  note: ${note}`),
     ...(expected === null || expected.bestKind === found.kind
@@ -103,7 +104,8 @@ export const explain = Command.make(
   "explain",
   flags,
   Effect.fnUntraced(function* (input) {
-    const { bareCase, caseOf, explainAnswer, pastedCase } = yield* Effect.promise(() => import("./explainAnswer.ts"))
+    const { explainAnswer } = yield* Effect.promise(() => import("./explainAnswer.ts"))
+    const { nextLines } = yield* Effect.promise(() => import("./nextOf.ts"))
     const { profileNamed, profiles } = yield* Effect.promise(() => import("../../../domain/provider/Profiles.ts"))
     const { generic } = yield* Effect.promise(() => import("../../../domain/provider/profiles/generic.ts"))
     const fs = yield* FileSystem.FileSystem
@@ -146,7 +148,7 @@ export const explain = Command.make(
         if (expected.contested === null) wrong += 1
         else contested += 1
       }
-      yield* Console.log(input.json ? JSON.stringify(found) : `${render(found, expected)}\n`)
+      yield* Console.log(input.json ? JSON.stringify(found) : `${render(found, nextLines(found.next), expected)}\n`)
     }
     if (!input.json && raws.success.some((raw) => expectedOf(raw) !== null))
       yield* Console.log(

@@ -5,14 +5,9 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { profileNamed } from "../../../../src/domain/provider/Profiles.ts"
 import { generic } from "../../../../src/domain/provider/profiles/generic.ts"
-import {
-  bareCase,
-  caseOf,
-  explainAnswer,
-  pastedCase,
-  type AnswerCase,
-  type Explanation
-} from "../../../../src/programs/commands/explain/explainAnswer.ts"
+import { bareCase, caseOf, pastedCase, type AnswerCase } from "../../../../src/programs/commands/explain/answerCase.ts"
+import { explainAnswer, type Explanation } from "../../../../src/programs/commands/explain/explainAnswer.ts"
+import { nextLines } from "../../../../src/programs/commands/explain/nextOf.ts"
 import { runs } from "../../../support/runs.ts"
 
 interface Expected {
@@ -222,5 +217,72 @@ describe("a pasted answer", () => {
     const given = read({ provider: "acme", status: 429, body: {} })
     assert.include(explainAnswer(generic, given).notes[0], '"acme"')
     assert.deepStrictEqual(explainAnswer(generic, read({ provider: "generic-proxy", status: 429, body: {} })).notes, [])
+  })
+})
+
+describe("what comes next", () => {
+  const lines = (answer: string) => nextLines(explainAnswer(profileNamed("openai")!, pastedCase(answer, 0)!).next)
+  const code = (word: string) => JSON.stringify({ error: { code: word } })
+  const cut = (finish: string) =>
+    JSON.stringify({ choices: [{ index: 0, finish_reason: finish, message: { role: "assistant", content: "Hi" } }] })
+  const oneOf = (finish: string) => `HTTP/2 200\n\n${cut(finish)}`
+
+  it.each<readonly [string, string, ReadonlyArray<string>]>([
+    [
+      "an overflow is compacted, whatever x-should-retry says",
+      `HTTP/2 400\nx-should-retry: true\n\n${code("context_length_exceeded")}`,
+      [
+        "strict, broad, unattended: the input is shortened, once, and asked again",
+        "background: not retried, handed on as it is"
+      ]
+    ],
+    [
+      "a 529 is retried, and sheds background work",
+      "HTTP/2 529\n\n{}",
+      [
+        "strict, broad, unattended: retried in 500 ms",
+        "background: ends: the request was given up to make room for others"
+      ]
+    ],
+    [
+      "a long wait is kept by nobody but unattended",
+      "HTTP/2 429\nretry-after: 3600\n\n{}",
+      [
+        "strict, broad, background: ends: the time for this request is used up (a wait of 1 h)",
+        "unattended: retried after the wait the provider asks for, 1 h"
+      ]
+    ],
+    [
+      "a bad hint ends strict",
+      "HTTP/2 429\nretry-after: soon\n\n{}",
+      ["strict: ends: the provider's wait hint cannot be read", "broad, unattended, background: retried in 500 ms"]
+    ],
+    [
+      "a bad request that may be retried",
+      "HTTP/2 400\nx-should-retry: true\n\n{}",
+      ["strict: not retried, handed on as it is", "broad, unattended, background: retried in 500 ms"]
+    ],
+    [
+      "a cut answer is raised where there is a raise",
+      oneOf("length"),
+      [
+        "strict, broad, unattended: asked again with a budget of 64000 tokens",
+        "background: continued from where the text stopped, with a budget of 8000 tokens"
+      ]
+    ],
+    ["a whole answer", oneOf("stop"), ["every preset: a result, handed over as it is"]],
+    [
+      "a used-up quota",
+      `HTTP/2 429\n\n${code("insufficient_quota")}`,
+      ["every preset: not retried, handed on as it is"]
+    ]
+  ])("%s", (_, answer, expected) => assert.deepStrictEqual(lines(answer), expected))
+
+  it("counts what a stream has shown before it broke off", () => {
+    const chunk = 'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}'
+    assert.deepStrictEqual(lines(`HTTP/2 200\ncontent-type: text/event-stream\n\n${chunk}\n\n`), [
+      "strict, background: not retried, handed on as it is",
+      "broad, unattended: retried in 500 ms"
+    ])
   })
 })
