@@ -7,7 +7,9 @@ import { isInstalled, notInstalled, tooOld } from "./programs/commands/absent.ts
 const onReaderGone = (): void => {
   let isEnding = false
   const onFailure = (cause: Error): void => {
-    if (Reflect.get(cause, "code") !== "EPIPE") throw cause
+    const code: unknown = Reflect.get(cause, "code")
+    // EIO: the terminal has been closed.
+    if (code !== "EPIPE" && code !== "EIO") throw cause
     if (isEnding) return
     isEnding = true
     if (!process.emit("SIGINT")) process.exit(exitCodes.interrupted)
@@ -16,12 +18,23 @@ const onReaderGone = (): void => {
   process.stderr.on("error", onFailure)
 }
 
+/** A terminal that is closed ends the command as SIGTERM does, once: shells tell it more than one time. */
+const onHangUp = (): void => {
+  let isEnding = false
+  process.on("SIGHUP", () => {
+    if (isEnding) return
+    isEnding = true
+    if (!process.emit("SIGTERM")) process.exit(exitCodes.interrupted)
+  })
+}
+
 const endWith = (sentence: string): void => {
   process.stderr.write(`holdfast: ${sentence}\n`)
   process.exitCode = exitCodes.usage
 }
 
 onReaderGone()
+onHangUp()
 const old = tooOld(process.versions.node)
 if (old !== null) endWith(old)
 else

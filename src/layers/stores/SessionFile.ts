@@ -1,53 +1,112 @@
-/** A session on disk: the canonical history and nothing else, readable by its owner only. */
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises"
-import { dirname } from "node:path"
+/**
+ * A session on disk: the canonical history and nothing else, readable by its owner only, with one owner at a time. The
+ * folder may be somebody else's: see ownFile.ts.
+ */
+import { rename } from "node:fs/promises"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
-import { parse } from "../../domain/chat/json.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import { isMessage, type Message } from "../../domain/chat/Message.ts"
+import { acquire, Held } from "./OwnerLock.ts"
+import { codeOf, NotOurs, readOwn, replaceOwn } from "./ownFile.ts"
 
-const fileMode = 0o600
 const version = 1
+
+export interface Session {
+  /** What was saved before, where the session goes on; empty for a new one. */
+  readonly before: ReadonlyArray<Message>
+  /** Where an unfinished session that stood there is kept now; null = there was none. */
+  readonly keptAs: string | null
+  /** Writes a whole session at a time: a crash leaves the one before. What fails is in the log, and in `fault`. */
+  readonly save: (messages: ReadonlyArray<Message>) => Effect.Effect<void>
+  /** Why the newest history is not on disk; null = it is. */
+  readonly fault: Effect.Effect<string | null>
+}
 
 const bad = (path: string, reason: string): ConfigurationError => new ConfigurationError({ field: path, reason })
 
-const messagesOf = (text: string): ReadonlyArray<Message> | null => {
-  const parsed = parse(text)
-  if (Result.isFailure(parsed)) return null
-  const value = parsed.success
-  if (typeof value !== "object" || value === null || !("messages" in value) || !Array.isArray(value.messages))
-    return null
-  return value.messages.every(isMessage) ? value.messages : null
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null
+
+const messagesOf = (path: string, text: string): Result.Result<ReadonlyArray<Message>, ConfigurationError> => {
+  const parsed = Result.try((): unknown => JSON.parse(text))
+  const value = Result.isSuccess(parsed) ? parsed.success : null
+  if (!isObject(value)) return Result.fail(bad(path, "is not a saved session"))
+  const found = value["version"]
+  if (found !== version && (typeof found === "number" || typeof found === "string"))
+    return Result.fail(bad(path, `is a session of version ${found}; this program reads version ${version}`))
+  const messages = value["messages"]
+  return found === version && Array.isArray(messages) && messages.every(isMessage)
+    ? Result.succeed(messages)
+    : Result.fail(bad(path, "is not a saved session"))
 }
+
+/** What stands in the way of a file, without what a path of the system may tell. */
+const reasonOf = (cause: unknown): string =>
+  cause instanceof NotOurs || cause instanceof Held ? cause.message : `cannot be used: ${codeOf(cause)}`
+
+const read = (path: string): Effect.Effect<ReadonlyArray<Message> | null, ConfigurationError> =>
+  Effect.tryPromise({ try: () => readOwn(path), catch: (cause) => bad(path, reasonOf(cause)) }).pipe(
+    Effect.flatMap((text) => (text === null ? Effect.succeed(null) : Effect.fromResult(messagesOf(path, text))))
+  )
 
 /** The history of a saved session. */
 export const load = (path: string): Effect.Effect<ReadonlyArray<Message>, ConfigurationError> =>
-  Effect.tryPromise({
-    try: () => readFile(path, "utf8"),
-    catch: () => bad(path, "holds no saved session")
-  }).pipe(
-    Effect.flatMap((text) => {
-      const messages = messagesOf(text)
-      return messages === null ? Effect.fail(bad(path, "is not a saved session")) : Effect.succeed(messages)
-    })
+  Effect.flatMap(read(path), (messages) =>
+    messages === null ? Effect.fail(bad(path, "holds no saved session")) : Effect.succeed(messages)
   )
 
-/** Writes a whole session at a time: a crash leaves the one before. A failure to write is a warning in the log. */
-export const make = (path: string): Effect.Effect<(messages: ReadonlyArray<Message>) => Effect.Effect<void>> =>
-  Effect.map(
-    Semaphore.make(1),
-    (lock) => (messages) =>
-      Effect.tryPromise(async () => {
-        await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-        const next = `${path}.next`
-        await writeFile(next, `${JSON.stringify({ version, messages })}\n`, { mode: fileMode })
-        await rename(next, path)
-      }).pipe(
-        Effect.catch(() => Effect.logWarning(`the session could not be saved to ${path}`)),
-        lock.withPermits(1),
-        // An interruption that arrives in mid-save ends the run after it: what was finished is saved.
-        Effect.uninterruptible
-      )
+/** A session is finished when its last word is an answer that asks for nothing more. */
+const isFinished = (messages: ReadonlyArray<Message>): boolean => {
+  const last = messages.at(-1)
+  return last === undefined || (last.role === "assistant" && (last.tool_calls ?? []).length === 0)
+}
+
+/** Puts an unfinished session aside under a name of its own. */
+const keep = (path: string): Effect.Effect<string, ConfigurationError> =>
+  Effect.tryPromise({
+    try: async () => {
+      const name = `${path.replace(/\.json$/, "")}.${new Date().toISOString().replaceAll(/[:.]/g, "-")}.${process.pid}.json`
+      await rename(path, name)
+      return name
+    },
+    catch: (cause) =>
+      bad(path, `holds an unfinished session that cannot be kept (${codeOf(cause)}): go on with --resume`)
+  })
+
+/**
+ * The session of a run, its own until the scope ends. Without `resume` an unfinished one is kept under another name; what is
+ * no session is never replaced.
+ */
+export const open = Effect.fnUntraced(function* (
+  path: string,
+  resume: boolean
+): Effect.fn.Return<Session, ConfigurationError, Scope.Scope> {
+  yield* Effect.acquireRelease(
+    Effect.tryPromise({ try: () => acquire(path), catch: (cause) => bad(path, reasonOf(cause)) }),
+    (release) => Effect.promise(release)
   )
+  const found = resume ? yield* load(path) : yield* read(path)
+  const keptAs = resume || found === null || isFinished(found) ? null : yield* keep(path)
+  const lock = yield* Semaphore.make(1)
+  let fault: string | null = null
+  const save = (messages: ReadonlyArray<Message>): Effect.Effect<void> =>
+    Effect.tryPromise({
+      try: () => replaceOwn(path, `${JSON.stringify({ version, messages })}\n`),
+      catch: reasonOf
+    }).pipe(
+      Effect.matchEffect({
+        onSuccess: () => Effect.sync(() => void (fault = null)),
+        onFailure: (reason) => {
+          fault = `the session could not be saved: ${path} ${reason}`
+          return Effect.logWarning(fault)
+        }
+      }),
+      lock.withPermits(1),
+      // An interruption that arrives in mid-save ends the run after it: what was finished is saved.
+      Effect.uninterruptible
+    )
+  return { before: resume ? (found ?? []) : [], keptAs, save, fault: Effect.sync(() => fault) }
+})

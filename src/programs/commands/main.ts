@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import { type CliError, CliOutput, Command } from "effect/cli"
 import { exitCodes } from "../../domain/failure/exitCode.ts"
 import { isInstalled, notInstalled } from "./absent.ts"
+import { outputLayer } from "./cleanStdout.ts"
 import { config } from "./config/configCommand.ts"
 import { drill } from "./drill/drillCommand.ts"
 import { complain, complainOfDefect, type ExitCode } from "./exit.ts"
@@ -53,4 +54,4 @@ export const program = (args: ReadonlyArray<string>): Effect.Effect<void, ExitCo
   )
 
 export const main = (args: ReadonlyArray<string>): void =>
-  NodeRuntime.runMain(program(args), { disableErrorReporting: true })
+  NodeRuntime.runMain(Effect.provide(program(args), outputLayer(args)), { disableErrorReporting: true })

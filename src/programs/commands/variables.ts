@@ -50,15 +50,44 @@ export const refuseUnknown = (source: ConfigProvider.ConfigProvider): Effect.Eff
     return yield* new ConfigurationError({ field: found, reason: `is none of ${known.join(", ")}` })
   })
 
+const has = (source: ConfigProvider.ConfigProvider, name: string): Effect.Effect<boolean> =>
+  flat(source)
+    .load([name])
+    .pipe(
+      Effect.map((node) => node !== undefined),
+      Effect.catch(() => Effect.succeed(false))
+    )
+
+/** The flag that allows what `refuseForeignAddress` refuses. */
+export const trustEnvFile = "--trust-env-file"
+
+/**
+ * A `.env` comes with the folder, which may be a stranger's: an address in it would get the key that the user has set
+ * elsewhere. Both in one place are fine.
+ */
+const refuseForeignAddress = (
+  outer: ConfigProvider.ConfigProvider,
+  file: ConfigProvider.ConfigProvider
+): Effect.Effect<void, ConfigurationError> =>
+  Effect.gen(function* () {
+    const isFromFile = (yield* has(file, "OPENAI_BASE_URL")) && !(yield* has(outer, "OPENAI_BASE_URL"))
+    if (!isFromFile || !(yield* has(outer, "OPENAI_API_KEY"))) return
+    return yield* new ConfigurationError({
+      field: "OPENAI_BASE_URL",
+      reason: `comes from the file .env of this folder and OPENAI_API_KEY does not: the key would go to an address the folder chose. Set both in one place, or allow it with ${trustEnvFile}`
+    })
+  })
+
 /** Reads settings for a command; `flags` win over everything. */
 const read =
-  (environment: Variables, flags: Variables) =>
+  (environment: Variables, flags: Variables, guard: typeof refuseForeignAddress | null = null) =>
   <A>(self: Effect.Effect<A, ConfigurationError>): Effect.Effect<A, ConfigurationError, FileSystem.FileSystem> =>
     Effect.gen(function* () {
       const file = yield* dotEnv
       const outer = ConfigProvider.fromEnvRecord({ ...environment }, kept)
       yield* refuseUnknown(outer)
       yield* refuseUnknown(file)
+      if (guard !== null) yield* guard(outer, file)
       const inOrder = flat(ConfigProvider.fromEnvRecord({ ...flags }, kept)).pipe(
         ConfigProvider.orElse(flat(outer)),
         ConfigProvider.orElse(flat(file))
@@ -67,8 +96,8 @@ const read =
     })
 
 /** Settings of a command that sends requests. */
-export const settings = (environment: Variables, flags: Variables, preset: PresetName) =>
-  read(environment, flags)(requestSettings(preset))
+export const settings = (environment: Variables, flags: Variables, preset: PresetName, trustsEnvFile = false) =>
+  read(environment, flags, trustsEnvFile ? null : refuseForeignAddress)(requestSettings(preset))
 
 /** Settings of a command that only shows them: nothing has to be set. */
 export const outline = (environment: Variables, flags: Variables, preset: PresetName) =>

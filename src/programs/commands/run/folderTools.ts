@@ -3,13 +3,14 @@
  * leaves the folder, also not through links. Output is capped: a model cannot be flooded by one call.
  */
 import { spawn } from "node:child_process"
-import { constants } from "node:fs"
-import { lstat, mkdir, open, readdir, readFile, realpath, stat } from "node:fs/promises"
+import { constants, type Stats } from "node:fs"
+import { lstat, mkdir, open, readdir, realpath, type FileHandle } from "node:fs/promises"
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { head } from "../../../domain/chat/codePoints.ts"
 import { tool, type Tool } from "../../../layers/ToolboxLive.ts"
+import type { ChildGroups } from "./childGroups.ts"
 
 export interface FolderOptions {
   readonly dir: string
@@ -19,6 +20,8 @@ export interface FolderOptions {
   readonly onChange: (path: string) => void
   /** Milliseconds a shell command may take. Default: 60,000. */
   readonly shellTimeout?: number
+  /** Told of the process groups of shell commands: what they leave running ends with the run. */
+  readonly groups?: ChildGroups
 }
 
 /** Characters of one result. */
@@ -28,6 +31,8 @@ const fileCap = 2_000_000
 const matchCap = 200
 const listCap = 1_000
 const shellTimeoutMillis = 60_000
+/** What a look at files may take: a folder on a dead network drive answers never. */
+const fileTimeout = "30 seconds"
 /** Never listed, searched or touched: version control, packages, and the sessions of this command. */
 const hidden: ReadonlySet<string> = new Set([".git", "node_modules", ".holdfast"])
 
@@ -46,7 +51,7 @@ const codeOf = (cause: unknown): string =>
     : "an error"
 
 /** Node work as an effect; a system error is told by its code, never with a path outside the folder. */
-const attempt = <A>(path: string, work: () => Promise<A>): Effect.Effect<A, FolderError> =>
+const attempt = <A>(path: string, work: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, FolderError> =>
   Effect.tryPromise({
     try: work,
     catch: (cause) => (cause instanceof FolderError ? cause : bad(`${path}: ${codeOf(cause)}`))
@@ -62,6 +67,10 @@ const isInside = (root: string, path: string): boolean => {
   return way === "" || (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way))
 }
 
+/** Files that hold keys by custom; examples of them hold none. */
+const holdsKeys = (name: string): boolean =>
+  /^(\.env(\..*)?|\.envrc|.+\.env)$/i.test(name) && !/\.(example|sample|template|dist)$/i.test(name)
+
 const refuseHidden = (root: string, real: string, path: string): void => {
   if (
     relative(root, real)
@@ -69,6 +78,7 @@ const refuseHidden = (root: string, real: string, path: string): void => {
       .some((part) => hidden.has(part))
   )
     throw bad(`${path} is not for tools`)
+  if (holdsKeys(basename(real))) throw bad(`${path} is not for tools: such a file holds keys`)
 }
 
 /** The real path of something that exists in the folder. */
@@ -98,36 +108,65 @@ const writable = async (dir: string, path: string): Promise<string> => {
   return join(folder, basename(wanted))
 }
 
+/** Anything but a regular file may keep a reader waiting for ever, or never end. */
+const kindOf = (found: Stats): string => {
+  if (found.isDirectory()) return "a folder"
+  if (found.isFIFO()) return "a pipe"
+  if (found.isSocket()) return "a socket"
+  return found.isCharacterDevice() || found.isBlockDevice() ? "a device" : "no regular file"
+}
+
+/** O_NONBLOCK: opening a pipe that nobody writes to does not wait. */
+const openFile = async (real: string, path: string, flags: number): Promise<FileHandle> => {
+  // Looked at before it is opened, since opening a device may already do something; and after, since it may have changed.
+  const before = await lstat(real).catch(() => null)
+  if (before !== null && !before.isFile()) throw bad(`${path} is ${kindOf(before)}`)
+  const file = await open(real, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, 0o644)
+  const found = await file.stat()
+  if (found.isFile()) return file
+  await file.close()
+  throw bad(`${path} is ${kindOf(found)}`)
+}
+
 const readText = async (dir: string, path: string): Promise<string> => {
-  const real = await existing(dir, path)
-  const { size } = await stat(real)
-  if (size > fileCap) throw bad(`${path} is too large (${size} bytes)`)
-  const bytes = await readFile(real)
-  if (bytes.includes(0)) throw bad(`${path} is not a text file`)
-  return bytes.toString("utf8")
+  const file = await openFile(await existing(dir, path), path, constants.O_RDONLY)
+  try {
+    const { size } = await file.stat()
+    if (size > fileCap) throw bad(`${path} is too large (${size} bytes)`)
+    const bytes = await file.readFile()
+    if (bytes.includes(0)) throw bad(`${path} is not a text file`)
+    return bytes.toString("utf8")
+  } finally {
+    await file.close()
+  }
 }
 
 const writeText = async (dir: string, path: string, text: string): Promise<void> => {
   const real = await writable(dir, path)
   // O_NOFOLLOW: a link put there in the meantime is not followed.
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW
-  const file = await open(real, flags, 0o644)
+  const file = await openFile(real, path, constants.O_WRONLY | constants.O_CREAT)
   try {
+    await file.truncate(0)
     await file.writeFile(text)
   } finally {
     await file.close()
   }
 }
 
-/** Files below a folder, by name; links are listed, never followed. */
-const walk = async (folder: string, visit: (path: string) => Promise<boolean>): Promise<boolean> => {
+/** Files below a folder, by name; links are listed, never followed. Ends where nobody waits for it any more. */
+const walk = async (
+  folder: string,
+  signal: AbortSignal,
+  visit: (path: string) => Promise<boolean>
+): Promise<boolean> => {
   const entries = (await readdir(folder, { withFileTypes: true })).sort((left, right) =>
     left.name < right.name ? -1 : 1
   )
   for (const entry of entries) {
-    if (hidden.has(entry.name)) continue
+    if (signal.aborted) return false
+    if (hidden.has(entry.name) || holdsKeys(entry.name)) continue
     const path = join(folder, entry.name)
-    if (entry.isDirectory() ? !(await walk(path, visit)) : entry.isFile() && !(await visit(path))) return false
+    if (entry.isDirectory() ? !(await walk(path, signal, visit)) : entry.isFile() && !(await visit(path))) return false
   }
   return true
 }
@@ -138,7 +177,12 @@ const isSecretName = (name: string): boolean => /KEY|TOKEN|SECRET|PASSWORD|CREDE
 const shellEnvironment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => !isSecretName(name)))
 
-const runShell = (dir: string, command: string, timeoutMillis: number): Effect.Effect<string, FolderError> =>
+const runShell = (
+  dir: string,
+  command: string,
+  timeoutMillis: number,
+  groups?: ChildGroups
+): Effect.Effect<string, FolderError> =>
   Effect.callback<string, FolderError>((resume) => {
     // A process group of its own, so that what the command has started ends with it.
     const child = spawn("/bin/sh", ["-c", command], {
@@ -146,6 +190,11 @@ const runShell = (dir: string, command: string, timeoutMillis: number): Effect.E
       env: shellEnvironment(),
       stdio: ["ignore", "pipe", "pipe"],
       detached: true
+    })
+    const group = child.pid
+    if (group !== undefined) groups?.add(group)
+    child.on("exit", () => {
+      if (group !== undefined) groups?.leaderEnded(group)
     })
     let output = ""
     let dropped = 0
@@ -188,7 +237,7 @@ const path = Schema.String.annotate({ description: "path inside the folder" })
 
 export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
   const { dir } = options
-  const reading = { parallel: true, repeat: "safe" } as const
+  const reading = { parallel: true, repeat: "safe", timeout: fileTimeout } as const
 
   const list = tool({
     ...reading,
@@ -237,10 +286,10 @@ export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
     description: "finds the lines that contain a text (not a pattern), in all files below a folder",
     parameters: Schema.Struct({ text: Schema.NonEmptyString, path: Schema.optionalKey(path) }),
     run: ({ text, path: at = "." }) =>
-      attempt(at, async () => {
+      attempt(at, async (signal) => {
         const root = await realpath(dir)
         const matches: Array<string> = []
-        await walk(await existing(dir, at), async (file) => {
+        await walk(await existing(dir, at), signal, async (file) => {
           const name = relative(root, file)
           const content = await readText(dir, name).catch(() => "")
           for (const [index, line] of content.split("\n").entries())
@@ -258,6 +307,7 @@ export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
   const changed = (at: string): void => options.onChange(at)
 
   const write = tool({
+    timeout: fileTimeout,
     name: "write",
     description: "writes a whole text file, new or instead of the old one",
     parameters: Schema.Struct({ path, text: Schema.String }),
@@ -270,6 +320,7 @@ export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
   })
 
   const edit = tool({
+    timeout: fileTimeout,
     name: "edit",
     description: "replaces a text that stands exactly once in a file",
     parameters: Schema.Struct({ path, old: Schema.NonEmptyString, new: Schema.String }),
@@ -290,7 +341,7 @@ export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
     name: "shell",
     description: "runs a shell command in the folder; output is cut, time is limited",
     parameters: Schema.Struct({ command: Schema.NonEmptyString }),
-    run: ({ command }) => runShell(dir, command, options.shellTimeout ?? shellTimeoutMillis)
+    run: ({ command }) => runShell(dir, command, options.shellTimeout ?? shellTimeoutMillis, options.groups)
   })
 
   return [list, read, search, write, edit, shell]

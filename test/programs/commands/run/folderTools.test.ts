@@ -131,7 +131,7 @@ describe("sessions", () => {
   it.live("are saved whole when the run is interrupted in mid-save", () =>
     Effect.gen(function* () {
       const path = join(dir, ".holdfast/session.json")
-      const save = yield* SessionFile.make(path)
+      const { save } = yield* SessionFile.open(path, false)
       const content = "x".repeat(1_000_000)
       const fiber = yield* Effect.forkChild(save([{ role: "user", content }]), { startImmediately: true })
       yield* Fiber.interrupt(fiber)
@@ -142,7 +142,7 @@ describe("sessions", () => {
   it.live("are what was saved last, and a file that is none is refused", () =>
     Effect.gen(function* () {
       const path = join(dir, ".holdfast/session.json")
-      const save = yield* SessionFile.make(path)
+      const { save } = yield* SessionFile.open(path, false)
       yield* save([{ role: "user", content: "one" }])
       yield* save([
         { role: "user", content: "one" },
