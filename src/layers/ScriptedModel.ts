@@ -32,7 +32,7 @@ export const makeReply = (parts: Partial<ModelReply> & { readonly text: string |
   usage: Usage.unknown,
   model: "scripted",
   servedModel: null,
-  requestId: null,
+  providerRequestId: null,
   warnings: [],
   ...parts
 })

@@ -37,7 +37,8 @@ export interface ModelReply {
   readonly model: string
   /** The model the provider says it used; null when it says nothing. */
   readonly servedModel: string | null
-  readonly requestId: string | null
+  /** The provider's own id of the HTTP request; null when it gave none. */
+  readonly providerRequestId: string | null
   /** The provider's id of the answer itself, where answers can be asked for again (the Responses API). */
   readonly responseId?: string
   /** Sentences for the user: a silently shortened prompt, a skipped chunk, a hint that was passed over. */

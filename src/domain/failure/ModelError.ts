@@ -33,7 +33,10 @@ const fieldsOf = (kind: FaultKind) => ({
   param: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   /** The model that was asked. */
   model: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
+  /** Our name of the logical request; null from a raw client. */
   requestId: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
+  /** The provider's own id of the HTTP request, for its support; null when it gave none. */
+  providerRequestId: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   hints: Schema.Array(HintReading).pipe(Schema.withConstructorDefault(Effect.succeed([]))),
   /** The answer's x-should-retry header. */
   shouldRetry: Schema.NullOr(Schema.Boolean).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
@@ -247,7 +250,7 @@ export interface Failure {
   readonly code?: string | null
   readonly param?: string | null
   readonly model?: string | null
-  readonly requestId?: string | null
+  readonly providerRequestId?: string | null
   readonly hints?: ReadonlyArray<HintReading>
   readonly shouldRetry?: boolean | null
   readonly resetAt?: number | null
@@ -269,7 +272,7 @@ export const makeModelError = (
     code: failure.kind === "empty_reply" ? "empty_reply" : (failure.code ?? null),
     param: failure.param ?? null,
     model: failure.model ?? null,
-    requestId: failure.requestId ?? null,
+    providerRequestId: failure.providerRequestId ?? null,
     hints: failure.hints ?? [],
     shouldRetry: failure.shouldRetry ?? null,
     resetAt: failure.resetAt ?? null,
@@ -281,6 +284,7 @@ export const makeModelError = (
 
 /** What recovery knows about a failure that it hands on. */
 export interface Handover {
+  readonly requestId: string
   readonly attempts: number
   readonly elapsedMs: number
   readonly trail: ReadonlyArray<TrailEntry>
@@ -295,7 +299,7 @@ export const handOn = (error: ModelError, handover: Handover): ModelError => {
     code: error.code,
     param: error.param,
     model: error.model,
-    requestId: error.requestId,
+    providerRequestId: error.providerRequestId,
     hints: error.hints,
     shouldRetry: error.shouldRetry,
     resetAt: error.resetAt,

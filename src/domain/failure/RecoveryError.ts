@@ -2,6 +2,7 @@
  * What recovery gave up on. Each failure is its own tagged error and carries the trail, the elapsed time, the last
  * outcome, the causes and one sentence the user can act on.
  */
+import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { printAsText } from "./failureText.ts"
@@ -12,6 +13,10 @@ import { reasonWords } from "./words.ts"
 
 /** Fields of every failure recovery ends with. */
 export const standingFields = {
+  /** Our name of the logical request, as in its events; null = it had not begun. */
+  requestId: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
+  /** The provider's own id of the last failed HTTP request; null when it gave none. */
+  providerRequestId: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   /** Requests of the main conversation that were sent. */
   attempts: Count,
   elapsedMs: Schema.Finite,
@@ -42,6 +47,8 @@ const onModel = ({ model }: { readonly model: string | null }): string => (model
 
 /** A request that sent nothing. */
 export const notBegun: Standing = {
+  requestId: null,
+  providerRequestId: null,
   attempts: 0,
   elapsedMs: 0,
   trail: [],

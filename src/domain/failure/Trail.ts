@@ -17,7 +17,10 @@ export const TrailEntry = Schema.Struct({
   /** "ok", or the kind of the fault. */
   outcome: Schema.String,
   code: Schema.NullOr(Schema.String),
-  requestId: Schema.NullOr(Schema.String),
+  /** Our name of the logical request. */
+  requestId: Schema.String,
+  /** The provider's own id of this HTTP request; null when it gave none. */
+  providerRequestId: Schema.NullOr(Schema.String),
   /** Milliseconds waited after this request, and what set the length; null when nothing was waited for. */
   waitMs: Schema.NullOr(Schema.Finite),
   waitOrigin: Schema.NullOr(WaitOrigin),
@@ -32,3 +35,7 @@ export type Trail = ReadonlyArray<TrailEntry>
 
 /** Requests of the main conversation (or of a background one) that were sent, also those that were broken off. */
 export const attemptsIn = (trail: Trail): number => trail.filter((entry) => entry.attempt !== null).length
+
+/** USD of all of them together; null = unknown for one of them. */
+export const costOfTrail = (trail: Trail): number | null =>
+  trail.reduce<number | null>((sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd), 0)

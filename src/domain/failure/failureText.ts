@@ -6,7 +6,7 @@ export interface Printed {
   readonly _tag: string
   readonly message: string
   readonly guidance?: string
-  readonly requestId?: string | null
+  readonly providerRequestId?: string | null
   readonly trail?: Trail
 }
 
@@ -16,7 +16,7 @@ const entryText = (entry: TrailEntry): string => {
   const name = entry.attempt === null ? entry.role : `#${entry.attempt}`
   const status = entry.status === null ? "" : ` HTTP ${entry.status}`
   const code = entry.code === null ? "" : ` ${entry.code}`
-  const id = entry.requestId === null ? "" : ` (request id ${entry.requestId})`
+  const id = entry.providerRequestId === null ? "" : ` (request id ${entry.providerRequestId})`
   const wait = entry.waitMs === null ? "" : `, then waited ${seconds(entry.waitMs)} (${entry.waitOrigin})`
   return `  ${seconds(entry.startedMs).padStart(8)}  ${name} ${entry.model}, budget ${entry.maxOutputTokens}: ${entry.outcome}${status}${code}${id}${wait}`
 }
@@ -26,12 +26,12 @@ const trailText = (trail: Trail): ReadonlyArray<string> =>
 
 /** `words`: further lines, between what to do and what was tried. */
 export const failureText = (failure: Printed, words: ReadonlyArray<string> = []): string => {
-  const { guidance, requestId = null, trail = [] } = failure
+  const { guidance, providerRequestId = null, trail = [] } = failure
   return [
     `${failure._tag}: ${failure.message}`,
     ...(guidance === undefined ? [] : [guidance]),
     // The trail says it of each request.
-    ...(requestId === null || trail.length > 0 ? [] : [`Request id: ${requestId}`]),
+    ...(providerRequestId === null || trail.length > 0 ? [] : [`Request id: ${providerRequestId}`]),
     ...words,
     ...trailText(trail)
   ].join("\n")

@@ -37,7 +37,7 @@ export interface Verdict {
   readonly shouldRetry: boolean | null
   /** For people; no decision reads it. */
   readonly providerMessage: string | null
-  readonly requestId: string | null
+  readonly providerRequestId: string | null
   /** Epoch milliseconds when a used-up quota is full again; null = not said. */
   readonly resetAt: number | null
 }
@@ -158,7 +158,7 @@ const verdictOf = (profile: ProviderProfile, answer: Answer, body: unknown, know
     hints,
     shouldRetry: shouldRetryOf(answer),
     providerMessage: messageOf(body),
-    requestId: requestIdOf(answer),
+    providerRequestId: requestIdOf(answer),
     resetAt: resetAtOf(kind, hints)
   }
 }

@@ -256,7 +256,7 @@ const toReply = (
     usage: usage ?? Usage.unknown,
     model: context.model,
     servedModel,
-    requestId: context.requestId,
+    providerRequestId: context.requestId,
     warnings: others === 0 ? [] : [`${others} parts of the reply are of a kind that is not kept.`]
   }
 }

@@ -203,7 +203,7 @@ export const toReply = (context: ReadContext, pieces: Pieces): ModelReply | Flaw
     usage: pieces.usage ?? Usage.unknown,
     model: context.model,
     servedModel: pieces.servedModel,
-    requestId: context.requestId,
+    providerRequestId: context.requestId,
     warnings: pieces.warnings,
     ...(extra === undefined ? {} : { extra }),
     ...(details === undefined ? {} : { details })

@@ -307,7 +307,7 @@ const replyOf = (
     usage: usage ?? Usage.unknown,
     model: context.model,
     servedModel: served === "" ? null : served,
-    requestId: context.requestId,
+    providerRequestId: context.requestId,
     ...(id === "" ? {} : { responseId: id }),
     warnings: read.others === 0 ? [] : [`${read.others} parts of the reply are of a kind that is not kept.`]
   }

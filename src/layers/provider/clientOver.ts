@@ -90,8 +90,8 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     if ("inBand" in problem) return failureOf(problem, model, secrets)
     const { kind, usage } = problem
     return kind === "interrupted"
-      ? errorFrom({ kind, status: null, code: problem.code, model, requestId, usage })
-      : errorFrom({ kind, status: 200, code: problem.code, model, requestId, usage })
+      ? errorFrom({ kind, status: null, code: problem.code, model, providerRequestId: requestId, usage })
+      : errorFrom({ kind, status: 200, code: problem.code, model, providerRequestId: requestId, usage })
   }
 
   /** What the SDK throws before or instead of an answer. */
@@ -116,7 +116,7 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
 
   /** The body broke off although headers had come. */
   const cutOf = ({ model, requestId }: ReadContext, cause: unknown): ModelError =>
-    errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, requestId })
+    errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, providerRequestId: requestId })
 
   const read = (
     context: ReadContext,

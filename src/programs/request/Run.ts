@@ -12,7 +12,7 @@ import type { ModelError } from "../../domain/failure/ModelError.ts"
 import type { TrailEntry } from "../../domain/failure/Trail.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import type { Outcome } from "../../domain/recovery/Outcome.ts"
-import type { RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
+import type { Happening, RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
 import { isSameRoute, type RecoveryPolicy, type RouteName } from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf, initial, type RecoveryState } from "../../domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
@@ -38,9 +38,17 @@ export interface RecoverOptions {
   readonly structured: boolean
 }
 
+/** Tells what happens, with its instant. Never fails; null = nobody listens and no event is built. */
+export type Tell = ((event: Happening) => Effect.Effect<void>) | null
+
+const tellingTo = (emit: RecoverOptions["emit"], clock: Clock.Clock, now: () => number, startedAt: number): Tell =>
+  emit === null
+    ? null
+    : (event) => emit({ ...event, epochMs: clock.currentTimeMillisUnsafe(), elapsedMs: now() - startedAt })
+
 /** What never changes. The trail grows, written by receipts and by the wait behind an attempt, and by nothing else. */
 export interface Run {
-  readonly options: RecoverOptions
+  readonly options: Omit<RecoverOptions, "emit"> & { readonly emit: Tell }
   readonly driver: AttemptDriver
   readonly clock: Clock.Clock
   readonly random: (typeof Random.Random)["Service"]
@@ -128,10 +136,11 @@ export const makeRun = (
 ): Run => {
   const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const startedAt = now()
-  const { ledger, emit, requestId } = options
+  const { ledger, requestId } = options
+  const emit = tellingTo(options.emit, clock, now, startedAt)
   const trail: Array<TrailEntry> = []
   return {
-    options,
+    options: { ...options, emit },
     driver,
     clock,
     random,

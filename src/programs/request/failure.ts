@@ -22,6 +22,8 @@ import type { Position, Run } from "./Run.ts"
 export const standingOf = (run: Run, { plan, met }: Position, now: number): Standing => {
   const { first, last } = met
   return {
+    requestId: run.options.requestId,
+    providerRequestId: last === null ? null : last.providerRequestId,
     attempts: attemptsIn(run.trail),
     elapsedMs: now - run.startedAt,
     trail: [...run.trail],
@@ -44,6 +46,7 @@ export const failureOf = (run: Run, position: Position, action: Failed, tick: Ti
   const partial = run.driver.partial()
   const standing = standingOf(run, position, tick.now)
   const { attempts, elapsedMs, trail } = standing
+  const { requestId } = run.options
   const fields = { ...standing, guidance: guidanceForReason(action.reason) }
   const withPartial = partial === null ? {} : { partialText: Redacted.make(partial) }
   switch (action.reason) {
@@ -57,7 +60,7 @@ export const failureOf = (run: Run, position: Position, action: Failed, tick: Ti
             code: "route_shut",
             model: routeAt(policy, state.route).model
           }),
-        { attempts, elapsedMs, trail, shed: true }
+        { requestId, attempts, elapsedMs, trail, shed: true }
       )
     case "Passthrough":
       return handOn(
@@ -69,7 +72,7 @@ export const failureOf = (run: Run, position: Position, action: Failed, tick: Ti
             code: "window_full",
             model: plan === null ? null : plan.route.model
           }),
-        { attempts, elapsedMs, trail, shed: false }
+        { requestId, attempts, elapsedMs, trail, shed: false }
       )
     case "Attempts":
     case "Continuations":

@@ -14,7 +14,7 @@ import * as Usage from "../../domain/chat/Usage.ts"
 import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import type { ModelError } from "../../domain/failure/ModelError.ts"
 import type { TrailEntry } from "../../domain/failure/Trail.ts"
-import type { RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
+import type { Happening } from "../../domain/recovery/RecoveryEvent.ts"
 import type { Reservation, Worst } from "../../services/BudgetLedger.ts"
 import { TimeUp } from "./attemptWatch.ts"
 
@@ -38,7 +38,7 @@ export interface Books {
   /** null = there is no budget. */
   readonly ledger: Ledger | null
   /** Never fails; null = nobody listens and no event is built. */
-  readonly emit: ((event: RecoveryEvent) => Effect.Effect<void>) | null
+  readonly emit: ((event: Happening) => Effect.Effect<void>) | null
   readonly requestId: string
   /** Monotonic instant the entries of the trail count from. */
   readonly startedAt: number
@@ -108,7 +108,8 @@ const entryOf = (books: Books, receipt: Receipt, ending: Ending, usage: Usage.Us
     status: hasBegun ? 200 : (error?.status ?? null),
     outcome: outcomeOf(ending),
     code: error?.code ?? null,
-    requestId: ending.reply === null ? (error?.requestId ?? null) : ending.reply.requestId,
+    requestId: books.requestId,
+    providerRequestId: ending.reply === null ? (error?.providerRequestId ?? null) : ending.reply.providerRequestId,
     waitMs: null,
     waitOrigin: null,
     usage,
@@ -145,7 +146,8 @@ export const closeReceipt = (books: Books, receipt: Receipt, ending: Ending): Ef
           attempt: sent.attempt,
           usage,
           final: bill === "final",
-          costUsd: entry.costUsd
+          costUsd: entry.costUsd,
+          providerRequestId: entry.providerRequestId
         })
   return reservation === null || books.ledger === null
     ? told

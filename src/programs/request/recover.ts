@@ -4,6 +4,7 @@
  *
  * attempt -> decide -> prepare -> wait -> attempt or compact -> decide ... -> finish or fail
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -11,7 +12,7 @@ import * as Random from "effect/Random"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import { makeModelError } from "../../domain/failure/ModelError.ts"
-import { attemptsIn } from "../../domain/failure/Trail.ts"
+import { attemptsIn, costOfTrail } from "../../domain/failure/Trail.ts"
 import { stepsBackoff, type Outcome } from "../../domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import { transition } from "../../domain/recovery/RecoveryMachine.ts"
@@ -48,7 +49,7 @@ export const recover = Effect.fnUntraced(function* (
     Effect.suspend(() => {
       leave(options.turn, run.now())
       watcher?.ended?.(run.trail, run.startedAt)
-      return end(run, Exit.isSuccess(exit))
+      return end(run, exit)
     })
   )
 })
@@ -98,7 +99,18 @@ const decideAt = (run: Run, before: Position, seen: Seen, tick: Tick): Ending =>
   }
   return emit === null
     ? Effect.suspend(onward)
-    : Effect.flatMap(emit({ _tag: "Transitioned", requestId, outcome, tick, action, state }), onward)
+    : Effect.flatMap(
+        emit({
+          _tag: "Transitioned",
+          requestId,
+          outcome,
+          tick,
+          action,
+          state,
+          providerRequestId: providerIdOf(seen)
+        }),
+        onward
+      )
 }
 
 /** Steps the backoff, once, after a failure that may be repeated. */
@@ -108,6 +120,10 @@ const tickFor = (run: Run, { outcome, movedMillis }: Seen): Effect.Effect<Tick> 
         readTick(run, backoffMillis, movedMillis)
       )
     : Effect.sync(() => readTick(run, null, movedMillis))
+
+/** The provider's id of the HTTP request that was seen; null = it gave none, or there was no request. */
+const providerIdOf = ({ reply, error }: Seen): string | null =>
+  reply?.providerRequestId ?? (error === null || error instanceof BudgetExceeded ? null : error.providerRequestId)
 
 const nameOf = (outcome: Outcome): string =>
   outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag
@@ -150,9 +166,27 @@ const follow = Effect.fnUntraced(function* (
   return yield* action._tag === "Compact" ? compact(run, position) : attempt(run, position)
 })
 
+/** Tag of the failure, "Defect" for a fault of the program; null = a reply, or a request that was taken back. */
+const tagOf = (exit: Exit.Exit<ModelReply, RequestFailure>): string | null => {
+  if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return null
+  const found = Cause.findErrorOption(exit.cause)
+  return found._tag === "Some" ? found.value._tag : "Defect"
+}
+
 /** However a request ends, it is told once, and a probe's place is given back. */
-const end = (run: Run, ok: boolean): Effect.Effect<void> => {
+const end = (run: Run, exit: Exit.Exit<ModelReply, RequestFailure>): Effect.Effect<void> => {
   const { emit, health, requestId } = run.options
-  const told = emit === null ? Effect.void : emit({ _tag: "Finished", requestId, attempts: attemptsIn(run.trail), ok })
+  const told =
+    emit === null
+      ? Effect.void
+      : emit({
+          _tag: "Finished",
+          requestId,
+          attempts: attemptsIn(run.trail),
+          ok: Exit.isSuccess(exit),
+          tag: tagOf(exit),
+          cancelled: Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause),
+          costUsd: costOfTrail(run.trail)
+        })
   return health === null ? told : Effect.andThen(health.release(readTick(run)), told)
 }

@@ -31,7 +31,8 @@ const entry: TrailEntry = {
   status: 529,
   outcome: "overloaded",
   code: "x",
-  requestId: null,
+  requestId: "mine-1",
+  providerRequestId: null,
   waitMs: 500,
   waitOrigin: "backoff",
   usage: Usage.unknown,
@@ -54,7 +55,7 @@ describe("a model error", () => {
     assert.include(error.message, "m")
     assert.strictEqual(error.providerMessage, "WORDS")
     assert.notInclude(`${String(error)} ${error.stack} ${JSON.stringify(error)}`, "WORDS")
-    const handed = Errors.handOn(error, { attempts: 2, elapsedMs: 5, trail: [entry], shed: true })
+    const handed = Errors.handOn(error, { requestId: "mine-1", attempts: 2, elapsedMs: 5, trail: [entry], shed: true })
     assert.deepStrictEqual(
       [
         handed._tag,
@@ -95,7 +96,7 @@ describe("a model error", () => {
     const error = Errors.makeModelError({ kind: "malformed_response", status: 200 }, Errors.AnthropicResponseError)
     assert.strictEqual(error._tag, "AnthropicResponseError")
     assert.strictEqual(
-      Errors.handOn(error, { attempts: 1, elapsedMs: 1, trail: [], shed: false })._tag,
+      Errors.handOn(error, { requestId: "mine-1", attempts: 1, elapsedMs: 1, trail: [], shed: false })._tag,
       "AnthropicResponseError"
     )
   })

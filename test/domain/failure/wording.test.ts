@@ -49,7 +49,8 @@ const entry: TrailEntry = {
   status: 529,
   outcome: "overloaded",
   code: null,
-  requestId: "req_7",
+  requestId: "mine-1",
+  providerRequestId: "req_7",
   waitMs: null,
   waitOrigin: null,
   usage: Usage.unknown,
@@ -70,7 +71,7 @@ const base = {
 const late = { ...base, remainingMs: 299_998.20486900024, retryAt: null }
 const agent = { ...base, steps: 1, partialText: Redacted.make("SECRET") }
 const failures = [
-  makeModelError({ kind: "overloaded", status: 529, requestId: "req_7", providerMessage: "SECRET" }),
+  makeModelError({ kind: "overloaded", status: 529, providerRequestId: "req_7", providerMessage: "SECRET" }),
   makeModelError({ kind: "malformed_response", status: 200 }, AnthropicResponseError),
   new RecoveryErrors.RecoveryCancelledError(base),
   new RecoveryErrors.RecoveryDeadlineExceeded({ ...late, requestedWaitMs: 600_000 }),
@@ -107,9 +108,9 @@ describe("a failure on the console", () => {
 
 describe("rendering", () => {
   it("names the provider's id of the request, once", () => {
-    const raw = makeModelError({ kind: "overloaded", status: 529, requestId: "req_7" })
+    const raw = makeModelError({ kind: "overloaded", status: 529, providerRequestId: "req_7" })
     assert.include(renderFailure(raw), "Request id: req_7")
-    const tried = renderFailure(handOn(raw, { ...base, shed: false }))
+    const tried = renderFailure(handOn(raw, { ...base, requestId: "mine-1", shed: false }))
     assert.include(tried, "HTTP 529 (request id req_7)")
     assert.notInclude(tried, "Request id:")
   })

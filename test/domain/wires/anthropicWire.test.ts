@@ -263,7 +263,7 @@ describe("the client", () => {
     Effect.gen(function* () {
       const { client, sent } = answering(message([text("hi")]), { headers: { "request-id": "r1" } })
       const found = yield* client.generate(asked)
-      assert.deepStrictEqual([found.text, found.requestId], ["hi", "r1"])
+      assert.deepStrictEqual([found.text, found.providerRequestId], ["hi", "r1"])
       assert.deepStrictEqual([sent.length, sent[0]?.url.endsWith("/v1/messages")], [1, true])
     })
   )

@@ -114,7 +114,7 @@ describe("a 200", () => {
       [
         read.success.model,
         read.success.servedModel,
-        read.success.requestId,
+        read.success.providerRequestId,
         read.success.reasoning,
         read.success.extra
       ],

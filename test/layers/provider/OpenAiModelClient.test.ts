@@ -65,7 +65,7 @@ describe("an answer", () => {
     Effect.gen(function* () {
       const { client, calls } = clientOf(respond(200, fine, { "x-request-id": "req-1" }))
       const reply = yield* client.generate(request)
-      assert.deepInclude(reply, { text: "fine", model: "m", servedModel: "m-2026", requestId: "req-1" })
+      assert.deepInclude(reply, { text: "fine", model: "m", servedModel: "m-2026", providerRequestId: "req-1" })
       assert.strictEqual(calls.length, 1)
       assert.strictEqual(calls[0]?.url, "http://provider.test/v1/chat/completions")
       assert.strictEqual(calls[0]?.headers.get("authorization"), "Bearer sk-test-12345678")
@@ -109,7 +109,7 @@ describe("an answer", () => {
       const failure = yield* Effect.flip(client.generate(request))
       assert.deepStrictEqual(failure.hints, [{ _tag: "Delay", source: "retry-after", millis: 7_000 }])
       assert.strictEqual(failure.shouldRetry, false)
-      assert.strictEqual(failure.requestId, "r")
+      assert.strictEqual(failure.providerRequestId, "r")
       assert.notInclude(JSON.stringify(failure), "secret")
     })
   )

@@ -181,7 +181,7 @@ describe("an answer on the responses wire", () => {
         finishReason: "tool_calls",
         model: "gpt-5",
         servedModel: "gpt-5-2026",
-        requestId: "req-1",
+        providerRequestId: "req-1",
         responseId: "resp_1"
       })
       assert.deepStrictEqual(reply.usage, {

@@ -66,7 +66,7 @@ const viewsOf = (failure: ModelError): string =>
     failure.stack,
     inspect(failure, { depth: 20, showHidden: true }),
     renderFailure(failure),
-    JSON.stringify(failure.requestId)
+    JSON.stringify(failure.providerRequestId)
   ].join("\n")
 
 const json = (status: number, body: unknown, headers: Record<string, string> = {}) =>
@@ -123,7 +123,7 @@ describe.each(["openai", "anthropic"] as const)("a failure of the %s adapter", (
       const answer = () => json(400, { error: { code: "bad_field", message: "field x" } }, { "x-request-id": "req-1" })
       const failure = yield* Effect.flip(clientOf(name, answer).generate(request))
       assert.deepStrictEqual(
-        [failure.code, failure.requestId, failure.providerMessage],
+        [failure.code, failure.providerRequestId, failure.providerMessage],
         ["bad_field", "req-1", "field x"]
       )
     })

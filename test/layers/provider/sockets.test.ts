@@ -106,7 +106,7 @@ describe("on real sockets", () => {
       })
       const { generate } = make({ apiKey: "sk-test-12345678", baseUrl: server.baseUrl })
       const cut = yield* Effect.flip(generate(request))
-      assert.deepStrictEqual([cut._tag, cut.status, cut.requestId], ["ModelStreamInterruptedError", null, "r1"])
+      assert.deepStrictEqual([cut._tag, cut.status, cut.providerRequestId], ["ModelStreamInterruptedError", null, "r1"])
       // Of a failure the status is enough.
       const overloaded = yield* Effect.flip(generate(request))
       assert.deepStrictEqual([overloaded._tag, overloaded.status], ["ModelOverloadedError", 529])

@@ -10,7 +10,7 @@ import { ConfigurationError } from "../../../domain/failure/ConfigurationError.t
 import { profileNamed } from "../../../domain/provider/Profiles.ts"
 import { makeDirect } from "../../../layers/provider/undiciFetch.ts"
 import { type Play, type Stage, ledgerOf } from "./Stage.ts"
-import type { ResultLine } from "./ResultLine.ts"
+import type { ResultLine, Timed } from "./ResultLine.ts"
 import type { Scenario } from "./Scenario.ts"
 import * as VirtualClock from "./VirtualClock.ts"
 import { notConfigured } from "./callLine.ts"
@@ -23,6 +23,8 @@ import { actions, calls } from "./scriptCalls.ts"
 
 export interface PlayOptions {
   readonly live: boolean
+  /** Gets every event, whole; without it they stand in the line only, without their policy. */
+  readonly record?: Array<Timed>
 }
 
 /** Why a scenario cannot be played yet; null = it can. */
@@ -49,9 +51,17 @@ const playWith = (play: Play): Effect.Effect<ResultLine> => {
   )
 }
 
-const playOn = (scenario: Scenario, stage: Stage): Effect.Effect<ResultLine> =>
+const playOn = (scenario: Scenario, stage: Stage, options: PlayOptions): Effect.Effect<ResultLine> =>
   Effect.flatMap(ledgerOf(scenario), (ledger) =>
-    playWith({ scenario, stage, events: [], parts: [], running: new Set(), agent: makeRecord(), ledger })
+    playWith({
+      scenario,
+      stage,
+      events: options.record ?? [],
+      parts: [],
+      running: new Set(),
+      agent: makeRecord(),
+      ledger
+    })
   )
 
 const start = (scenario: Scenario): number => {
@@ -59,14 +69,14 @@ const start = (scenario: Scenario): number => {
   return found === undefined || Number.isNaN(found) ? Date.UTC(2026, 0, 1) : found
 }
 
-const playVirtual = (scenario: Scenario): Effect.Effect<ResultLine> =>
+const playVirtual = (scenario: Scenario, options: PlayOptions): Effect.Effect<ResultLine> =>
   Effect.promise(() => {
     const time = VirtualClock.make(start(scenario))
     const provider = inProcess(scenario, time)
     return time.run(
       Effect.runPromise(
         Effect.provideService(
-          playOn(scenario, { now: time.now, provider, client: { fetch: provider.fetch } }),
+          playOn(scenario, { now: time.now, provider, client: { fetch: provider.fetch } }, options),
           Clock.Clock,
           time.clock
         )
@@ -74,16 +84,13 @@ const playVirtual = (scenario: Scenario): Effect.Effect<ResultLine> =>
     )
   })
 
-const playLive = (scenario: Scenario): Effect.Effect<ResultLine> =>
+const playLive = (scenario: Scenario, options: PlayOptions): Effect.Effect<ResultLine> =>
   Effect.acquireUseRelease(
     Effect.promise(() => loopback(scenario)),
     (provider) => {
       const startedAt = performance.now()
-      return playOn(scenario, {
-        now: () => performance.now() - startedAt,
-        provider,
-        client: { baseUrl: provider.baseUrl, fetch: makeDirect() }
-      })
+      const client = { baseUrl: provider.baseUrl, fetch: makeDirect() }
+      return playOn(scenario, { now: () => performance.now() - startedAt, provider, client }, options)
     },
     (provider) => Effect.promise(provider.close)
   )
@@ -92,7 +99,7 @@ const playLive = (scenario: Scenario): Effect.Effect<ResultLine> =>
 export const play = (scenario: Scenario, options: PlayOptions): Effect.Effect<ResultLine> => {
   const why = unsupported(scenario)
   if (why !== null) return Effect.succeed({ id: scenario.id, status: "unsupported", why })
-  return options.live ? playLive(scenario) : playVirtual(scenario)
+  return options.live ? playLive(scenario, options) : playVirtual(scenario, options)
 }
 
 /** A scenario entry that could not be read is told as unsupported, never skipped. */

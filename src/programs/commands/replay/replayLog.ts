@@ -50,11 +50,23 @@ const bad = (line: number, reason: string): ConfigurationError =>
 const tagOf = (value: unknown): string | null =>
   typeof value === "object" && value !== null && "_tag" in value && typeof value._tag === "string" ? value._tag : null
 
-/** Lines of several requests may be mixed. A line that cannot be read throws a ConfigurationError that names it. */
+/**
+ * The lines of a log. A last one without its line break that only begins as JSON was cut off while it was written: it is left out.
+ */
+const linesOf = (text: string): ReadonlyArray<string> => {
+  const lines = text.split("\n")
+  const last = lines.at(-1) ?? ""
+  return last.startsWith("{") && Result.isFailure(parse(last)) ? lines.slice(0, -1) : lines
+}
+
+/**
+ * Lines of several requests may be mixed. A line that cannot be read throws a ConfigurationError that names it; only the
+ * last one may be cut.
+ */
 export const replayLog = (text: string): Replayed => {
   const requests = new Map<string, { readonly policy: RecoveryPolicy; state: RecoveryState }>()
   const steps: Array<ReplayStep> = []
-  for (const [index, line] of text.split("\n").entries()) {
+  for (const [index, line] of linesOf(text).entries()) {
     if (line.trim() === "") continue
     const json = parse(line)
     if (Result.isFailure(json)) throw bad(index + 1, "is not JSON")

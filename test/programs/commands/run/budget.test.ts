@@ -79,6 +79,9 @@ it.live(
 const seen = (costUsd: number | null) => ({
   _tag: "UsageSeen" as const,
   requestId: "r",
+  epochMs: 0,
+  elapsedMs: 0,
+  providerRequestId: null,
   attempt: 1,
   role: "main" as const,
   usage: Usage.unknown,
