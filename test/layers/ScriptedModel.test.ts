@@ -1,15 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import { RecoveryPolicy } from "../../src/domain/recovery/RecoveryPolicy.ts"
 import type { ReplyPart } from "../../src/domain/chat/ReplyPart.ts"
-import * as ModelSummarizer from "../../src/layers/ModelSummarizer.ts"
-import * as RecoveryLive from "../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../src/layers/ScriptedModel.ts"
 import { Recovery } from "../../src/services/Recovery.ts"
+import { scriptedWorld } from "../support/world.ts"
 
 const policy = new RecoveryPolicy({ ...RecoveryPolicy.broad, routes: [{ model: "m" }] })
 const whole: ScriptedModel.Step = { reply: { text: "Hello, world!" } }
@@ -17,16 +15,12 @@ const whole: ScriptedModel.Step = { reply: { text: "Hello, world!" } }
 /** What is shown of a streamed request, with a mark for everything that is dropped. */
 const shown = (...steps: ReadonlyArray<ScriptedModel.Step>) =>
   Effect.gen(function* () {
-    const recovery = RecoveryLive.layer(policy).pipe(
-      Layer.provide(ModelSummarizer.layer({ model: "m" })),
-      Layer.provide(ScriptedModel.layer(steps))
-    )
     const parts: Array<ReplyPart> = []
     const fiber = yield* Effect.flatMap(Recovery, ({ stream }) =>
       Stream.runForEach(stream({ messages: [{ role: "user", content: "go" }] }), (part) =>
         Effect.sync(() => parts.push(part))
       )
-    ).pipe(Effect.provide(recovery), Effect.forkChild)
+    ).pipe(Effect.provide(scriptedWorld(policy, steps).layer), Effect.forkChild)
     yield* TestClock.adjust("10 minutes")
     yield* Fiber.join(fiber)
     return parts.map((part) => (part._tag === "TextDelta" ? part.text : part._tag === "Reset" ? "|" : "")).join("")

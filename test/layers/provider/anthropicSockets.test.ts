@@ -3,34 +3,30 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import type { ServerResponse } from "node:http"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import type { ReplyPart } from "../../../src/domain/chat/ReplyPart.ts"
 import * as AnthropicModelClient from "../../../src/layers/provider/AnthropicModelClient.ts"
-import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
-import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
-import { json, provider, timers, until, type Answer, type Provider } from "../../support/loopback.ts"
+import { json, provider, until, type Answer, type Provider } from "../../support/loopback.ts"
+import { completeThree, interruptsClean, threeMessages, worldOver } from "../../support/world.ts"
 
 const layerOf = (
   server: Provider,
   input: Partial<RecoveryPolicyInput> = {},
   client: Partial<AnthropicModelClient.AnthropicOptions> = {}
 ) =>
-  RecoveryLive.layer(
+  worldOver(
     new RecoveryPolicy({
       ...RecoveryPolicy.broad,
       routeHealth: null,
       backoff: { base: 5, cap: 5 },
       routes: [{ model: "m" }],
       ...input
-    })
-  ).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: "m" })),
-    Layer.provide(AnthropicModelClient.layer({ apiKey: "sk-ant-12345678", baseUrl: server.baseUrl, ...client }))
-  )
+    }),
+    AnthropicModelClient.layer({ apiKey: "sk-ant-12345678", baseUrl: server.baseUrl, ...client })
+  ).layer
 
 const fine = {
   type: "message",
@@ -64,13 +60,9 @@ const begin = (response: ServerResponse): void => {
   response.write(opening)
 }
 
-const messages = [
-  { role: "user" as const, content: "one" },
-  { role: "assistant" as const, content: "two" },
-  { role: "user" as const, content: "three" }
-]
+const messages = threeMessages
 
-const complete = Effect.flatMap(Recovery, (recovery) => recovery.complete({ messages }))
+const complete = completeThree
 const ask = Stream.unwrap(Effect.map(Recovery, (recovery) => recovery.stream({ messages })))
 
 describe("the messages API on real sockets", () => {
@@ -86,19 +78,8 @@ describe("the messages API on real sockets", () => {
         json(response, 429, failure("rate_limit_error"), { "retry-after": "60" })) satisfies Answer,
       ready: (server: Provider) => server.closed() === 1
     }
-  ])("interruption during $when leaves no connection and no timer, and sends nothing more", ({ answer, ready }) =>
-    Effect.gen(function* () {
-      const server = yield* provider(answer)
-      const before = timers()
-      const fiber = yield* Effect.forkChild(Effect.provide(complete, layerOf(server)))
-      yield* until(() => ready(server))
-      yield* Effect.sleep(20)
-      yield* Fiber.interrupt(fiber)
-      yield* until(() => server.open() === 0)
-      assert.strictEqual(server.bodies.length, 1)
-      // The agent's own keep-alive timers aside, nothing of the request is left.
-      assert.isAtMost(timers(), before + 1)
-    }).pipe(Effect.scoped)
+  ])("interruption during $when leaves no connection and no timer, and sends nothing more", (interruption) =>
+    interruptsClean({ ...interruption, requests: 1, layerOf })
   )
 
   it.live.each([

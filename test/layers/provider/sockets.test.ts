@@ -2,36 +2,30 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import OpenAI from "openai"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import * as AnthropicModelClient from "../../../src/layers/provider/AnthropicModelClient.ts"
-import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as OpenAiModelClient from "../../../src/layers/provider/OpenAiModelClient.ts"
-import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
-import { json, provider, timers, until, type Answer, type Provider } from "../../support/loopback.ts"
+import { json, provider, until, type Answer, type Provider } from "../../support/loopback.ts"
+import { completeThree, interruptsClean, threeMessages, worldOver } from "../../support/world.ts"
 
 const layerOf = (
   server: Provider,
   input: Partial<RecoveryPolicyInput> = {},
   client: Partial<OpenAiModelClient.OpenAiOptions> = {}
 ) =>
-  RecoveryLive.layer(new RecoveryPolicy({ ...RecoveryPolicy.strict, routes: [{ model: "m" }], ...input })).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: "m" })),
-    Layer.provide(OpenAiModelClient.layer({ apiKey: "sk-test-12345678", baseUrl: server.baseUrl, ...client }))
-  )
+  worldOver(
+    new RecoveryPolicy({ ...RecoveryPolicy.strict, routes: [{ model: "m" }], ...input }),
+    OpenAiModelClient.layer({ apiKey: "sk-test-12345678", baseUrl: server.baseUrl, ...client })
+  ).layer
 
 const fine = { choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "fine" } }] }
 
-const messages = [
-  { role: "user" as const, content: "one" },
-  { role: "assistant" as const, content: "two" },
-  { role: "user" as const, content: "three" }
-]
+const messages = threeMessages
 
-const complete = Effect.flatMap(Recovery, (recovery) => recovery.complete({ messages }))
+const complete = completeThree
 
 describe("on real sockets", () => {
   const hang: Answer = () => undefined
@@ -52,23 +46,11 @@ describe("on real sockets", () => {
       ready: (server: Provider) => server.bodies.length === 2,
       requests: 2
     }
-  ])(
-    "interruption during $when leaves no connection and no timer, and sends nothing more",
-    ({ answer, ready, requests }) =>
-      Effect.gen(function* () {
-        const server = yield* provider(answer)
-        const before = timers()
-        const fiber = yield* Effect.forkChild(
-          Effect.provide(complete, layerOf(server, { compaction: { mode: "once", keepRecentMessages: 1 } }))
-        )
-        yield* until(() => ready(server))
-        yield* Effect.sleep(20)
-        yield* Fiber.interrupt(fiber)
-        yield* until(() => server.open() === 0)
-        assert.strictEqual(server.bodies.length, requests)
-        // The agent's own keep-alive timers aside, nothing of the request is left.
-        assert.isAtMost(timers(), before + 1)
-      }).pipe(Effect.scoped)
+  ])("interruption during $when leaves no connection and no timer, and sends nothing more", (interruption) =>
+    interruptsClean({
+      ...interruption,
+      layerOf: (server) => layerOf(server, { compaction: { mode: "once", keepRecentMessages: 1 } })
+    })
   )
 
   it.live.each([

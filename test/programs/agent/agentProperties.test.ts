@@ -2,7 +2,6 @@ import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
 import type { AgentEvent } from "../../../src/domain/agent/AgentEvent.ts"
@@ -15,8 +14,6 @@ import { defaultContinuationPrompt, RecoveryPolicy } from "../../../src/domain/r
 import * as Usage from "../../../src/domain/chat/Usage.ts"
 import * as BudgetMemory from "../../../src/layers/stores/BudgetMemory.ts"
 import * as ConversationMemory from "../../../src/programs/agent/ConversationMemory.ts"
-import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
-import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import * as ToolboxLive from "../../../src/layers/ToolboxLive.ts"
 import { runAgent } from "../../../src/programs/agent/runAgent.ts"
@@ -25,6 +22,7 @@ import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
 import { Toolbox } from "../../../src/services/Toolbox.ts"
 import { runs } from "../../support/runs.ts"
+import { worldOver } from "../../support/world.ts"
 
 /** What the model and the network do next. */
 const Move = Schema.Literals([
@@ -196,11 +194,7 @@ it.effect.prop(
       const ledger = plan.budget === 0 ? null : yield* BudgetMemory.make({ maxTokens: plan.budget, maxCostUsd: null })
       const { client, requests } = clientOf(plan.moves)
       const events: Array<AgentEvent> = []
-      const layer = RecoveryLive.layer(policy).pipe(
-        Layer.provide(ModelSummarizer.layer({ model: "primary" })),
-        Layer.provide(Layer.succeed(ModelClient, client)),
-        Layer.orDie
-      )
+      const { layer } = worldOver(policy, client)
       const fiber = yield* Effect.forkChild(
         Effect.flatMap(Recovery, (executor) =>
           runAgent(

@@ -2,7 +2,6 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
 import { isAgentError, type AgentError } from "../../../src/domain/failure/AgentError.ts"
@@ -10,17 +9,15 @@ import { RecoveryPolicy } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
 import * as BudgetMemory from "../../../src/layers/stores/BudgetMemory.ts"
 import * as ConversationMemory from "../../../src/programs/agent/ConversationMemory.ts"
-import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
-import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import * as ToolboxLive from "../../../src/layers/ToolboxLive.ts"
 import { rawExecutor } from "../../../src/programs/agent/rawExecutor.ts"
 import { runAgent, type AgentOptions } from "../../../src/programs/agent/runAgent.ts"
 import { subAgent } from "../../../src/programs/agent/subAgent.ts"
 import { BudgetLedger, type LedgerShape } from "../../../src/services/BudgetLedger.ts"
-import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { Recovery, type ModelRequestExecutor } from "../../../src/services/Recovery.ts"
 import { Toolbox } from "../../../src/services/Toolbox.ts"
+import { worldOver } from "../../support/world.ts"
 
 const usage = { ...Usage.unknown, promptTokens: 20, completionTokens: 40 }
 
@@ -48,17 +45,12 @@ const look = ToolboxLive.tool({
 const executorOf = (steps: ReadonlyArray<ScriptedModel.Step>, how: "recovery" | "raw") => {
   const model = ScriptedModel.make(steps)
   if (how === "raw") return Effect.succeed(rawExecutor(model.client, { model: "large", maxOutputTokens: 50 }))
-  const recovery = RecoveryLive.layer(
-    new RecoveryPolicy({
-      ...RecoveryPolicy.broad,
-      backoff: { base: 100, cap: 100, jitter: 0 },
-      routes: [{ model: "large" }]
-    })
-  ).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: "large" })),
-    Layer.provide(Layer.succeed(ModelClient, model.client))
-  )
-  return Effect.provide(Recovery, recovery)
+  const policy = new RecoveryPolicy({
+    ...RecoveryPolicy.broad,
+    backoff: { base: 100, cap: 100, jitter: 0 },
+    routes: [{ model: "large" }]
+  })
+  return Effect.provide(Recovery, worldOver(policy, model.client).layer)
 }
 
 const failureOf = Effect.fnUntraced(function* (

@@ -11,9 +11,7 @@ import type { Message } from "../../../src/domain/chat/Message.ts"
 import { makeModelError, type Failure, type ModelError } from "../../../src/domain/failure/ModelError.ts"
 import type { ModelReply } from "../../../src/domain/chat/ModelReply.ts"
 import type { WireRequest } from "../../../src/domain/chat/ModelRequest.ts"
-import type { RecoveryEvent } from "../../../src/domain/recovery/RecoveryEvent.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
-import * as EventsMemory from "../../../src/layers/stores/EventsMemory.ts"
 import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
@@ -21,6 +19,7 @@ import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { DeadlineOverride } from "../../../src/services/Overrides.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
 import { runs } from "../../support/runs.ts"
+import { freeze, worldOver } from "../../support/world.ts"
 
 /** One HTTP request as the provider saw it; instants are milliseconds of the clock. */
 interface Seen {
@@ -38,14 +37,6 @@ interface Answer {
   readonly takes: number
   readonly fail?: Failure
   readonly reply?: Partial<ModelReply> & { readonly text: string | null }
-}
-
-const freeze = <A>(value: A): A => {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
-    Object.freeze(value)
-    for (const entry of Object.values(value)) freeze(entry)
-  }
-  return value
 }
 
 const conversation: ReadonlyArray<Message> = [
@@ -87,7 +78,6 @@ const policies = [
 /** A provider in virtual time: every answer takes its time, and what is interrupted is known. */
 const worldOf = (policy: RecoveryPolicy, answers: ReadonlyArray<Answer>) => {
   const seen: Array<Seen> = []
-  const events: Array<RecoveryEvent> = []
   const open = { count: 0 }
   const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
     Effect.gen(function* () {
@@ -110,17 +100,7 @@ const worldOf = (policy: RecoveryPolicy, answers: ReadonlyArray<Answer>) => {
       if (answer.fail !== undefined) return yield* Effect.fail(makeModelError(answer.fail))
       return ScriptedModel.makeReply({ text: "summary", model: request.model, ...answer.reply })
     }).pipe(Effect.ensuring(Effect.sync(() => (open.count -= 1))))
-  const layer = RecoveryLive.layer(policy).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: "primary" })),
-    Layer.provide(
-      Layer.mock(ModelClient, {
-        generate
-      })
-    ),
-    Layer.provide(EventsMemory.layerTo((event) => Effect.sync(() => events.push(event)))),
-    Layer.orDie
-  )
-  return { seen, events, open, layer }
+  return { seen, open, ...worldOver(policy, Layer.mock(ModelClient, { generate })) }
 }
 
 const Raw = Schema.Struct({

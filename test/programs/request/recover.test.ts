@@ -1,11 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Random from "effect/Random"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -20,49 +18,21 @@ import { renderFailure } from "../../../src/domain/failure/renderFailure.ts"
 import { replayLog } from "../../../src/programs/commands/replay/replayLog.ts"
 import type { ReplyPart } from "../../../src/domain/chat/ReplyPart.ts"
 import * as BudgetMemory from "../../../src/layers/stores/BudgetMemory.ts"
-import * as EventsMemory from "../../../src/layers/stores/EventsMemory.ts"
 import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import { BudgetLedger } from "../../../src/services/BudgetLedger.ts"
-import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { BackoffSchedule, DeadlineOverride, PolicyOverride } from "../../../src/services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../../../src/services/Recovery.ts"
 import { runs } from "../../support/runs.ts"
+import { errorOf, freeze, scriptedWorld, toEnd, worldOver, type ScriptedWorld } from "../../support/world.ts"
 
 const routes = [{ model: "primary" }, { model: "second" }]
 const policyOf = (input: Partial<RecoveryPolicyInput> = {}): RecoveryPolicy =>
   new RecoveryPolicy({ ...RecoveryPolicy.strict, routes, ...input })
 const broad = policyOf({ ...RecoveryPolicy.broad, routeHealth: null })
 
-const noChance = Random.Random
-const fixed = { nextDoubleUnsafe: () => 0, nextIntUnsafe: () => 0 }
-
-const freeze = <A>(value: A): A => {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
-    Object.freeze(value)
-    for (const entry of Object.values(value)) freeze(entry)
-  }
-  return value
-}
-
-interface World {
-  readonly model: ScriptedModel.ScriptedModel
-  readonly events: Array<RecoveryEvent>
-  readonly layer: Layer.Layer<Recovery>
-}
-
-const worldOf = (policy: RecoveryPolicy, steps: ReadonlyArray<ScriptedModel.Step>): World => {
-  const model = ScriptedModel.make(steps)
-  const events: Array<RecoveryEvent> = []
-  const layer = RecoveryLive.layer(policy).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: "primary" })),
-    Layer.provide(Layer.succeed(ModelClient, model.client)),
-    Layer.provide(EventsMemory.layerTo((event) => Effect.sync(() => events.push(event)))),
-    Layer.orDie
-  )
-  return { model, events, layer }
-}
+const worldOf = scriptedWorld
 
 const ask: ReadonlyArray<Message> = freeze([
   { role: "system", content: "rules" },
@@ -78,26 +48,11 @@ const ask: ReadonlyArray<Message> = freeze([
 const complete = (messages: ReadonlyArray<Message> = ask) =>
   Effect.flatMap(Recovery, (recovery) => recovery.complete({ messages }))
 
-/** Runs a program under the test clock until it ends, however long it waits. */
-const toEnd = <A, E>(world: World, program: Effect.Effect<A, E, Recovery>) =>
-  Effect.gen(function* () {
-    const fiber = yield* Effect.forkChild(Effect.exit(program))
-    yield* TestClock.adjust("8 hours")
-    return yield* Fiber.join(fiber)
-  }).pipe(Effect.provide(world.layer), Effect.provideService(noChance, fixed))
-
 const limited: ScriptedModel.Step = { fail: { kind: "rate_limited", status: 429 } }
 const overloaded: ScriptedModel.Step = { fail: { kind: "overloaded", status: 529 } }
 const tooLong: ScriptedModel.Step = { fail: { kind: "prompt_too_long", status: 400, code: "context_length_exceeded" } }
 const whole = (text: string): ScriptedModel.Step => ({ reply: { text } })
 const cut = (text: string): ScriptedModel.Step => ({ reply: { text, finishReason: "length" } })
-
-const errorOf = <A, E>(exit: Exit.Exit<A, E>): E => {
-  if (Exit.isSuccess(exit)) throw new Error("it succeeded")
-  const found = Cause.findErrorOption(exit.cause)
-  if (found._tag === "None") throw new Error(Cause.pretty(exit.cause))
-  return found.value
-}
 
 describe("a request", () => {
   it.effect("books an answer that broke off as begun: what it cost is unknown, never nothing", () =>
@@ -276,12 +231,8 @@ describe("a request", () => {
       const first = ScriptedModel.make([overloaded, overloaded, overloaded])
       const second = ScriptedModel.make([whole("from the backup")])
       const policy = policyOf({ routes: [{ model: "primary" }, { model: "primary", client: "backup" }] })
-      const layer = RecoveryLive.layer(policy, { clients: { backup: second.client } }).pipe(
-        Layer.provide(ModelSummarizer.layer({ model: "primary" })),
-        Layer.provide(Layer.succeed(ModelClient, first.client)),
-        Layer.orDie
-      )
-      const exit = yield* toEnd({ model: first, events: [], layer }, complete())
+      const world = worldOver(policy, first.client, { recovery: { clients: { backup: second.client } } })
+      const exit = yield* toEnd(world, complete())
       assert.isTrue(Exit.isSuccess(exit) && exit.value.text === "from the backup")
       assert.strictEqual(second.requests.length, 1)
     })
@@ -581,7 +532,7 @@ const stepOf = (raw: typeof Fault.Type, at: number, words: string): ScriptedMode
 
 interface Played {
   readonly exit: Exit.Exit<ModelReply, RequestFailure>
-  readonly world: World
+  readonly world: ScriptedWorld
   readonly parts: ReadonlyArray<ReplyPart>
 }
 

@@ -14,8 +14,6 @@ import { makeModelError, type Failure } from "../../../src/domain/failure/ModelE
 import type { ModelRequest, WireRequest } from "../../../src/domain/chat/ModelRequest.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import * as HealthMemory from "../../../src/layers/stores/HealthMemory.ts"
-import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
-import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import { makeReply } from "../../../src/layers/ScriptedModel.ts"
 import { renderFailure } from "../../../src/domain/failure/renderFailure.ts"
 import { makeRouteAdmission, type RouteAdmission } from "../../../src/programs/request/routeAdmission.ts"
@@ -23,6 +21,7 @@ import { HealthStore } from "../../../src/services/HealthStore.ts"
 import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { PolicyOverride } from "../../../src/services/Overrides.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
+import { worldOver } from "../../support/world.ts"
 
 const overloaded: Failure = { kind: "overloaded", status: 529 }
 
@@ -55,11 +54,7 @@ const worldOf = (
       }),
     stream: () => Stream.empty
   })
-  const layer = RecoveryLive.layer(policy).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: "large" })),
-    Layer.provide(Layer.succeed(ModelClient, client)),
-    Layer.orDie
-  )
+  const { layer } = worldOver(policy, client)
   return { sent, layer: Layer.mergeAll(layer, HealthMemory.layer()) }
 }
 

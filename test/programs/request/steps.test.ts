@@ -7,18 +7,16 @@ import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import type { ModelRequest } from "../../../src/domain/chat/ModelRequest.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
-import type { RecoveryEvent } from "../../../src/domain/recovery/RecoveryEvent.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
-import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import * as BudgetMemory from "../../../src/layers/stores/BudgetMemory.ts"
-import * as EventsMemory from "../../../src/layers/stores/EventsMemory.ts"
 import { BudgetLedger } from "../../../src/services/BudgetLedger.ts"
 import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { TokenEstimate } from "../../../src/services/Overrides.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
 import { RequestWatch } from "../../../src/services/RequestWatch.ts"
 import { Summarizer, type SummaryRequest } from "../../../src/services/Summarizer.ts"
+import { worldOver } from "../../support/world.ts"
 import type { Trail } from "../../../src/domain/failure/Trail.ts"
 
 const request: ModelRequest = { messages: [{ role: "user", content: "go" }] }
@@ -30,7 +28,6 @@ const world = (
   policy: Partial<RecoveryPolicyInput> = {},
   client = ScriptedModel.make(steps).client
 ) => {
-  const events: Array<RecoveryEvent> = []
   const summaries: Array<SummaryRequest> = []
   const summarizer = Summarizer.of({
     summarize: (asked) =>
@@ -39,14 +36,13 @@ const world = (
         return { text: "short", usage: Usage.unknown }
       })
   })
-  const layer = RecoveryLive.layer(
-    new RecoveryPolicy({ ...RecoveryPolicy.broad, routeHealth: null, routes: [{ model: "m", prices }], ...policy })
-  ).pipe(
-    Layer.provide(Layer.succeed(ModelClient, client)),
-    Layer.provide(Layer.succeed(Summarizer, summarizer)),
-    Layer.provide(EventsMemory.layerTo((event) => Effect.sync(() => events.push(event))))
-  )
-  return { events, summaries, layer }
+  const own = new RecoveryPolicy({
+    ...RecoveryPolicy.broad,
+    routeHealth: null,
+    routes: [{ model: "m", prices }],
+    ...policy
+  })
+  return { summaries, ...worldOver(own, client, { summarizer: Layer.succeed(Summarizer, summarizer) }) }
 }
 
 const complete = (asked: ModelRequest = request) => Effect.flatMap(Recovery, (recovery) => recovery.complete(asked))

@@ -15,13 +15,11 @@ import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/re
 import type { RecoveryEvent } from "../../../src/domain/recovery/RecoveryEvent.ts"
 import type { ReplyPart } from "../../../src/domain/chat/ReplyPart.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
-import * as EventsMemory from "../../../src/layers/stores/EventsMemory.ts"
-import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
-import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import { makeReply } from "../../../src/layers/ScriptedModel.ts"
 import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
 import { runs } from "../../support/runs.ts"
+import { fixedRandom, toEnd, worldOver } from "../../support/world.ts"
 
 type Move =
   | string
@@ -97,20 +95,13 @@ interface World {
 
 const worldOf = (scripts: ReadonlyArray<Script>, input: Partial<RecoveryPolicyInput> = {}): World => {
   const { client, requests, open } = scripted(scripts)
-  const events: Array<RecoveryEvent> = []
   const policy = new RecoveryPolicy({
     ...RecoveryPolicy.broad,
     routeHealth: null,
     routes: [{ model: "primary" }, { model: "second" }],
     ...input
   })
-  const layer = RecoveryLive.layer(policy).pipe(
-    Layer.provide(ModelSummarizer.layer({ model: "primary" })),
-    Layer.provide(Layer.succeed(ModelClient, client)),
-    Layer.provide(EventsMemory.layerTo((event) => Effect.sync(() => events.push(event)))),
-    Layer.orDie
-  )
-  return { layer, requests, open, events, parts: [] }
+  return { ...worldOver(policy, client), requests, open, parts: [] }
 }
 
 const ask = (world: World) =>
@@ -121,14 +112,7 @@ const ask = (world: World) =>
     )
   })
 
-const fixed = { nextDoubleUnsafe: () => 0, nextIntUnsafe: () => 0 }
-
-const play = (world: World, time: Duration.Input = "3 hours") =>
-  Effect.gen(function* () {
-    const fiber = yield* Effect.forkChild(Effect.exit(ask(world)))
-    yield* TestClock.adjust(time)
-    return yield* Fiber.join(fiber)
-  }).pipe(Effect.provide(world.layer), Effect.provideService(Random.Random, fixed))
+const play = (world: World, time: Duration.Input = "3 hours") => toEnd(world, ask(world), time)
 
 const tags = (world: World): string =>
   world.parts
@@ -649,7 +633,7 @@ describe("for any script of a stream", () => {
           { onCut }
         )
         const fiber = yield* Effect.forkChild(
-          Effect.exit(Effect.provide(Effect.provideService(ask(world), Random.Random, fixed), world.layer))
+          Effect.exit(Effect.provide(Effect.provideService(ask(world), Random.Random, fixedRandom), world.layer))
         )
         if (leaveAt >= 0) {
           yield* TestClock.adjust(Duration.millis(leaveAt * 150))
