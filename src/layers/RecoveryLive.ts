@@ -18,6 +18,7 @@ import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/r
 import { checkedRequest } from "../domain/failure/requestFault.ts"
 import { complete } from "../programs/request/complete.ts"
 import type { RecoverOptions } from "../programs/request/Run.ts"
+import { quiet } from "../programs/request/listener.ts"
 import { makeRouteAdmission } from "../programs/request/routeAdmission.ts"
 import { stream, type Listen } from "../programs/request/stream.ts"
 import { BudgetLedger, type LedgerShape } from "../services/BudgetLedger.ts"
@@ -38,15 +39,6 @@ export interface RecoveryOptions {
   /** Clients beside the default one, by the name a route gives (`{ model: "small", client: "backup" }`). */
   readonly clients?: Readonly<Record<string, Client>>
 }
-
-/** Telling never fails a request: what breaks inside a listener is reported in the log. */
-const quiet =
-  (events: (typeof RecoveryEvents)["Service"]) =>
-  (event: RecoveryEvent): Effect.Effect<void> =>
-    Effect.catchDefect(
-      Effect.suspend(() => events.emit(event)),
-      () => Effect.logWarning(`a listener of recovery events broke on ${event._tag}`)
-    )
 
 /** A request goes to no other provider than its route names: a name that is not registered is never replaced. */
 const unknownClientOf = (
@@ -108,7 +100,7 @@ export const layer = (
       const summarizer = yield* Summarizer
       const context = yield* Effect.context<never>()
       const events = Option.getOrNull(Context.getOption(context, RecoveryEvents))
-      const own = events === null ? null : quiet(events)
+      const own = events === null ? null : quiet(events.emit)
       const transcript = Option.getOrNull(Context.getOption(context, Transcript))
       const clientOf = (name: string | null): Client => (name === null ? primary : (clients[name] ?? primary))
       const keyOf = (route: Route): RouteKey => `${identityOf(clientOf(route.client))}\u0000${route.model}`

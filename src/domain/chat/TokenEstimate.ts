@@ -2,6 +2,7 @@
  * A local estimate of prompt tokens: the last known usage in the history, plus what came after it by length. Good enough
  * to clamp a budget and to compare before and after; the provider has the last word.
  */
+import * as Result from "effect/Result"
 import { isAssistant, type ContentPart, type Message, type ToolSpec } from "./Message.ts"
 
 /** Bytes of English text, code and JSON per token, rounded down so that estimates err to the large side. */
@@ -59,3 +60,18 @@ export const local = (messages: ReadonlyArray<Message>, tools: ReadonlyArray<Too
   }
   return messages.reduce((sum, message) => sum + ofMessage(message), ofTools(tools))
 }
+
+type Estimate = typeof local
+
+/**
+ * A caller's estimate as a whole number from 0. One that throws, or gives no number, is replaced by the local one, and
+ * its fault is told.
+ */
+export const guarded =
+  (estimate: Estimate, tell: (fault: string) => void = () => undefined): Estimate =>
+  (messages, tools) => {
+    const tokens = Result.try(() => estimate(messages, tools))
+    if (Result.isSuccess(tokens) && Number.isFinite(tokens.success)) return Math.max(0, Math.ceil(tokens.success))
+    tell(Result.isFailure(tokens) ? String(tokens.failure) : `it gave ${String(tokens.success)}`)
+    return Math.max(0, Math.ceil(local(messages, tools)))
+  }

@@ -7,6 +7,7 @@ import type { AgentEvent } from "../../domain/agent/AgentEvent.ts"
 import type { Phase } from "../../domain/agent/ModelChoice.ts"
 import type { ModelRequest, Priority } from "../../domain/chat/ModelRequest.ts"
 import type { CacheTtl } from "../../domain/chat/PromptCache.ts"
+import { guarded } from "../../domain/chat/TokenEstimate.ts"
 import type { RouteInput } from "../../domain/recovery/RecoveryPolicy.ts"
 import { AgentHooks, AgentMemory, HistoryPreparation, SystemPrompt } from "../../services/AgentHooks.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
@@ -62,7 +63,7 @@ export const makeRun = Effect.fnUntraced(function* (options: AgentOptions) {
     memory: yield* AgentMemory,
     /** Fails when the session's budget is used up. */
     checkBudget: ledger === null ? Effect.void : ledger.check,
-    estimate: yield* TokenEstimate,
+    estimate: guarded(yield* TokenEstimate),
     selector: Option.getOrNull(Context.getOption(yield* Effect.context<never>(), ModelSelector)),
     work: makeTurnWork(() => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
   }

@@ -7,6 +7,7 @@ import type { Prices } from "../../domain/budget/Cost.ts"
 import type { Message } from "../../domain/chat/Message.ts"
 import { splitForCompaction } from "../../domain/chat/MessageGroups.ts"
 import { summaryMessage, withoutUsage } from "../../domain/chat/RequestWindow.ts"
+import { guarded } from "../../domain/chat/TokenEstimate.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
 import { sideRequest } from "./sideRequest.ts"
@@ -43,7 +44,7 @@ export const makePreparation = (options: PrepareOptions) =>
       return [...system, kept.summary, ...rest.map(withoutUsage)]
     }
     return Effect.fnUntraced(function* (messages: ReadonlyArray<Message>) {
-      const estimate = yield* TokenEstimate
+      const estimate = guarded(yield* TokenEstimate)
       const current = apply(messages)
       if (estimate(current, []) < limit) return current
       const parts = splitForCompaction(current, options.keepRecentMessages ?? 8)

@@ -3,6 +3,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Prices } from "../../domain/budget/Cost.ts"
 import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
+import { guarded } from "../../domain/chat/TokenEstimate.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
@@ -33,7 +34,7 @@ export const sentAs = (wire: WireRequest, prices: Prices | null): Effect.Effect<
     model: wire.model,
     prices,
     maxOutputTokens: wire.maxOutputTokens,
-    promptTokens: Math.max(0, Math.ceil(estimate(wire.messages, wire.tools ?? [])))
+    promptTokens: guarded(estimate)(wire.messages, wire.tools ?? [])
   }))
 
 /** Sends one request at these prices (null = unknown) under its receipt. */

@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { local } from "../../domain/chat/TokenEstimate.ts"
 import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
+import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
 import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf } from "../../domain/recovery/RecoveryState.ts"
 import type { Book } from "../../services/Summarizer.ts"
@@ -21,6 +22,19 @@ const inTime = <A, E>(run: Run, position: Position, work: Effect.Effect<A, E>): 
       })
 }
 
+/** A request of the summary is given up like one of the main conversation. */
+const inAttemptTime = <A>(
+  millis: number | null,
+  model: string,
+  call: Effect.Effect<A, ModelError>
+): Effect.Effect<A, ModelError> =>
+  millis === null
+    ? call
+    : Effect.timeoutOrElse(call, {
+        duration: millis,
+        orElse: () => Effect.fail(makeModelError({ kind: "timeout", status: null, model, timer: "attempt" }))
+      })
+
 /** Books a request of the summary at the price of the route whose model writes it. */
 const bookFor =
   (run: Run, position: Position): Book =>
@@ -38,7 +52,7 @@ const bookFor =
         promptTokens: local(request.messages, [])
       },
       makeMeter(),
-      call
+      inAttemptTime(policy.attemptTimeout, request.model, call)
     )
   }
 
@@ -47,15 +61,20 @@ export const compact = Effect.fnUntraced(function* (run: Run, position: Position
   if (isOver(run, position.state) || position.plan === null) return timeIsUp
   const summary = run.driver.compact(position.plan, bookFor(run, position))
   const result = yield* Effect.result(inTime(run, position, summary))
-  if (Result.isFailure(result)) return faulted(result.failure)
+  if (Result.isFailure(result)) return faulted(result.failure, position.plan.route.model)
   const done = result.success
   if (emit !== null && done._tag === "Compacted")
     yield* emit({ _tag: "Compacted", requestId, before: done.before, after: done.after })
   return seenOnly(done)
 })
 
-const faulted = (failed: Effect.Error<ReturnType<Run["driver"]["compact"]>> | TimeUp): Seen => {
-  if (failed instanceof TimeUp) return timeIsUp
+const faulted = (failed: Effect.Error<ReturnType<Run["driver"]["compact"]>> | TimeUp, model: string): Seen => {
+  if (failed instanceof TimeUp)
+    // The failure tells what the time went into.
+    return seenOnly(
+      { _tag: "DeadlineHit" },
+      makeModelError({ kind: "timeout", status: null, code: "summary_unfinished", model })
+    )
   if (failed instanceof BudgetExceeded) return seenOnly({ _tag: "BudgetRefused" }, failed)
   const { kind, status, code, hints, shouldRetry } = failed
   return seenOnly({ _tag: "SummaryFaulted", kind, status, code, hints, shouldRetry }, failed)

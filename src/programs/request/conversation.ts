@@ -7,17 +7,19 @@ import * as Result from "effect/Result"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import type { Message } from "../../domain/chat/Message.ts"
 import { withoutForeign, withoutThinking } from "../../domain/chat/Message.ts"
-import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
+import type { ModelError } from "../../domain/failure/ModelError.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { ModelRequest, Role, WireRequest } from "../../domain/chat/ModelRequest.ts"
 import type { Outcome, Seen } from "../../domain/recovery/Outcome.ts"
-import { outcomeOfError, outcomeOfReply } from "../../domain/recovery/outcomeOf.ts"
 import type { RecoveryPolicy, Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import * as RequestWindow from "../../domain/chat/RequestWindow.ts"
+import { guarded } from "../../domain/chat/TokenEstimate.ts"
+import { outcomeOfError, outcomeOfReply } from "../../domain/recovery/outcomeOf.ts"
 import type { TokenEstimate } from "../../services/Overrides.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
 import type { Transcript } from "../../services/Transcript.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
+import { shorten } from "./shorten.ts"
 
 export interface ConversationOptions {
   readonly policy: RecoveryPolicy
@@ -30,12 +32,6 @@ export interface ConversationOptions {
   /** A truncated reply is a value: the truncation road is off. */
   readonly passTruncated?: boolean
 }
-
-/** Share of a known window that a summary request may fill, and its input budget where the window is unknown. */
-const summaryShare = 0.5
-const summaryInputTokens = 24_000
-/** Output budget of a summary request. */
-const summaryOutputTokens = 4_000
 
 export interface Conversation {
   readonly window: () => RequestWindow.RequestWindow
@@ -65,23 +61,50 @@ const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Me
 export const makeConversation = (options: ConversationOptions): Conversation => {
   const { policy, request, role } = options
   let window = RequestWindow.make(request.messages, policy.continuationPrompt)
-  const repairs: Array<string> = []
+  /** Sentences about what was mended on the way, for the reply. */
+  const notes: Array<string> = []
+  const estimate = guarded(options.estimate, (fault) => {
+    const note = `The estimate of prompt tokens failed (${fault}); the built-in one was used.`
+    if (!notes.includes(note)) notes.push(note)
+  })
 
   /** The text behind the kept fragments without what it repeats of their end; what is dropped is told. */
   const mended = (text: string): string => {
     const overlap = RequestWindow.overlapOf(RequestWindow.textOf(window), text, policy.seamRepair)
-    if (overlap > 0) repairs.push(`${overlap} repeated characters were dropped where a continuation began.`)
+    if (overlap > 0) notes.push(`${overlap} repeated characters were dropped where a continuation began.`)
     return text.slice(overlap)
   }
 
-  const estimateOf = (messages: ReadonlyArray<Message>): number =>
-    Math.max(0, Math.ceil(options.estimate(messages, request.tools ?? [])))
   let measured: { readonly window: RequestWindow.RequestWindow; readonly tokens: number } | null = null
   const promptTokens = (): number => {
     if (measured === null || measured.window !== window)
-      measured = { window, tokens: estimateOf(RequestWindow.messagesOf(window)) }
+      measured = { window, tokens: estimate(RequestWindow.messagesOf(window), request.tools ?? []) }
     return measured.tokens
   }
+
+  const compact: Conversation["compact"] = Effect.fnUntraced(function* (plan, book) {
+    const { requestId, summarizer, transcript } = options
+    const { keepRecentMessages } = policy.compaction
+    const before = { tokens: promptTokens(), messages: RequestWindow.messagesOf(window).length }
+    const next = yield* shorten({
+      requestId,
+      window,
+      keepRecentMessages,
+      route: plan.route,
+      summarizer,
+      transcript,
+      book
+    })
+    if (next === null) return { _tag: "NothingToCompact" }
+    window = next
+    return {
+      _tag: "Compacted",
+      before: before.tokens,
+      after: promptTokens(),
+      messagesBefore: before.messages,
+      messagesAfter: RequestWindow.messagesOf(window).length
+    }
+  })
 
   return {
     window: () => window,
@@ -104,40 +127,11 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     keepShown: (fragment) => {
       window = RequestWindow.keep(window, fragment)
     },
-    compact: (plan, book) =>
-      Effect.gen(function* () {
-        const parts = RequestWindow.split(window, policy.compaction.keepRecentMessages)
-        if (parts.old.length === 0) return { _tag: "NothingToCompact" as const }
-        if (options.transcript !== null)
-          yield* options.transcript.record({ requestId: options.requestId, messages: RequestWindow.messagesOf(window) })
-        const summary = yield* options.summarizer.summarize({
-          messages: parts.old,
-          book,
-          maxInputTokens:
-            plan.route.contextWindow === null
-              ? summaryInputTokens
-              : Math.max(1, Math.floor(plan.route.contextWindow * summaryShare)),
-          maxOutputTokens: Math.min(summaryOutputTokens, plan.route.outputLimit ?? summaryOutputTokens)
-        })
-        if (summary.text.trim() === "")
-          return yield* Effect.fail(
-            makeModelError({ kind: "malformed_response", status: 200, code: "summary_empty", model: plan.route.model })
-          )
-        const before = promptTokens()
-        const messagesBefore = RequestWindow.messagesOf(window).length
-        window = RequestWindow.withSummary(window, parts, summary.text)
-        return {
-          _tag: "Compacted" as const,
-          before,
-          after: promptTokens(),
-          messagesBefore,
-          messagesAfter: RequestWindow.messagesOf(window).length
-        }
-      }),
+    compact,
     merge: (last) => {
-      if (window.fragments.length === 0 || last.refusal !== null) return last
-      const text = RequestWindow.textOf(window) + mended(last.text ?? "")
-      return { ...last, text, warnings: [...last.warnings, ...repairs] }
+      const isJoined = window.fragments.length > 0 && last.refusal === null
+      const whole = isJoined ? { ...last, text: RequestWindow.textOf(window) + mended(last.text ?? "") } : last
+      return notes.length === 0 ? whole : { ...whole, warnings: [...whole.warnings, ...notes] }
     },
     partial: (fragment) => {
       const text = RequestWindow.textOf(window) + (fragment ?? "")
