@@ -1,4 +1,5 @@
 /** One logical request as the caller states it, and as it goes to one model. Never mutated by anybody. */
+import type { AnswerLimits } from "./AnswerLimits.ts"
 import type { Message, MessageInput, ToolInput, ToolSpec } from "./Message.ts"
 
 /** `background` requests are shed first: the background preset applies to them. */
@@ -32,4 +33,6 @@ export type WireRequest = ModelRequest & {
   readonly model: string
   readonly maxOutputTokens: number
   readonly role: Role
+  /** How much of the answer is read. Default: `answerLimits`. */
+  readonly limits?: AnswerLimits
 }

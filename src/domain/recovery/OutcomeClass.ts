@@ -1,7 +1,7 @@
 /** Classes of outcomes: what is counted for a fallback, and what is retried. */
 import * as Schema from "effect/Schema"
 
-/** Classes of outcomes that are counted for a fallback. `silent` is any time-out, `cut` a stream that broke off. */
+/** Classes of outcomes that are counted for a fallback. `silent` is any time-out, `cut` a stream that broke off, `sample` an answer the model itself botched. */
 export const OutcomeClass = Schema.Literals([
   "overload",
   "serverError",
@@ -10,7 +10,8 @@ export const OutcomeClass = Schema.Literals([
   "connection",
   "rateLimit",
   "overflow",
-  "empty"
+  "empty",
+  "sample"
 ])
 export type OutcomeClass = typeof OutcomeClass.Type
 
@@ -24,6 +25,7 @@ export const RetryClass = Schema.Literals([
   "cut",
   "connection",
   "rateLimit",
-  "empty"
+  "empty",
+  "sample"
 ])
 export type RetryClass = typeof RetryClass.Type

@@ -3,6 +3,7 @@
  * fault script may change and docs/configuration.md are made from this table. A new field is a new entry here.
  */
 import * as Schema from "effect/Schema"
+import { answerLimits } from "../chat/AnswerLimits.ts"
 import { spanText } from "../failure/wording.ts"
 import { defaulted } from "./defaulted.ts"
 import { RetryClass } from "./OutcomeClass.ts"
@@ -50,7 +51,7 @@ export const policyFields = {
     about: "outcomes that are asked again; http429 and http529 look at the status alone",
     presets: {
       strict: ["http429", "http529"],
-      broad: ["rateLimit", "overload", "serverError", "silent", "cut", "connection", "empty"]
+      broad: ["rateLimit", "overload", "serverError", "silent", "cut", "connection", "empty", "sample"]
     },
     words: (classes) => listed(classes) || "nothing"
   }),
@@ -182,6 +183,19 @@ export const policyFields = {
     presets: { strict: 3 },
     words: plain
   }),
+  answerLimits: field(
+    group({
+      replyBytes: defaulted(Positive, answerLimits.replyBytes),
+      eventBytes: defaulted(Positive, answerLimits.eventBytes),
+      errorBytes: defaulted(Positive, answerLimits.errorBytes)
+    }),
+    {
+      about: "how much of one answer is read, in bytes after decompression; past it the answer is malformed",
+      presets: { strict: { ...answerLimits } },
+      words: ({ replyBytes, eventBytes, errorBytes }) =>
+        `reply ${replyBytes} B, event ${eventBytes} B, error ${errorBytes} B`
+    }
+  ),
   minContinuationGain: field(group({ tokens: defaulted(Count, 500), times: defaulted(Positive, 3) }), {
     about: "`times` continuations in a row under `tokens` end it early",
     presets: { strict: { tokens: 500, times: 3 } },

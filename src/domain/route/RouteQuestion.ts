@@ -54,7 +54,8 @@ const wantsAway = (policy: RecoveryPolicy, state: RecoveryState): boolean => {
   if (policy.fallbackScope !== "health" || policy.routes.length < 2) return false
   if (state.attempts === 0) return state.route > 0
   const { run } = state
-  const limit = run === null || run.class === "empty" ? undefined : policy.fallbackAfter[run.class]
+  const limit =
+    run === null || run.class === "empty" || run.class === "sample" ? undefined : policy.fallbackAfter[run.class]
   return run !== null && limit !== undefined && run.count >= limit
 }
 
@@ -109,7 +110,8 @@ export const signalOf = (
       const hintMillis = firstHint(outcome, wall)
       const group = runClassOf(policy, outcome)
       if (group === "rateLimit") return { _tag: "RateLimited", ticket, hintMillis }
-      if (group === null || group === "overflow" || group === "empty") return { _tag: "Accepted", ticket }
+      if (group === null || group === "overflow" || group === "empty" || group === "sample")
+        return { _tag: "Accepted", ticket }
       return config.counts.includes(group) ? { _tag: "Failed", ticket, hintMillis } : { _tag: "Released", ticket }
     }
     default:

@@ -64,6 +64,8 @@ const deviations: Readonly<Record<Deviation, string>> = {
   events_for_a_body: "An event stream came in answer to a plain request and was read as one."
 }
 
+export const sentenceOf = (deviation: Deviation): string => deviations[deviation]
+
 /** Every deviation is told once. */
 export class Deviations {
   private readonly seen = new Set<Deviation>()

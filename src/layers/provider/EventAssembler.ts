@@ -2,11 +2,14 @@
  * Events of one stream, assembled: the framing and the ending, the same on every wire. What an event means is the
  * wire's EventReader. Pure; knows no SDK and no socket.
  */
+import * as Result from "effect/Result"
 import { createParser, type EventSourceParser } from "eventsource-parser"
 import type { Verdict } from "../../domain/provider/classify.ts"
-import type { ModelPart } from "../../domain/chat/ModelReply.ts"
+import { answerLimits } from "../../domain/chat/AnswerLimits.ts"
+import type { ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { Usage } from "../../domain/chat/Usage.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
-import { isFlaw, type Flaw } from "../../domain/wires/wireReply.ts"
+import { cut, flaw, isFlaw, sentenceOf, type Flaw } from "../../domain/wires/wireReply.ts"
 
 /**
  * `feed` takes decoded text of any size (one network read) and returns its parts; `end` is called when the body has
@@ -21,8 +24,13 @@ export class EventAssembler {
   /** What ended the stream early; null = nothing. */
   fault: Flaw | Verdict | null = null
 
-  constructor(reader: EventReader) {
+  private readonly eventBytes: number
+  /** Text since the last event: what one event may hold is bounded. */
+  private pending = 0
+
+  constructor(reader: EventReader, eventBytes: number = answerLimits.eventBytes) {
     this.reader = reader
+    this.eventBytes = eventBytes
     this.parser = createParser({ onEvent: (event) => this.onEvent(event.event, event.data) })
   }
 
@@ -47,7 +55,9 @@ export class EventAssembler {
 
   /** Parts of one network read; at least a sign of life. Look at `fault` and `done` after it. */
   feed(text: string): ReadonlyArray<ModelPart> {
+    this.pending += text.length
     this.parser.feed(text)
+    if (this.pending > this.eventBytes) this.fault ??= flaw("event_too_large", this.usage)
     if (this.done) this.finish()
     const parts = this.reader.parts.splice(0)
     return parts.length === 0 ? [{ _tag: "Life" }] : parts
@@ -61,7 +71,13 @@ export class EventAssembler {
     return this.reader.parts.splice(0)
   }
 
+  get usage(): Usage | null {
+    return this.reader.usage
+  }
+
   private onEvent(name: string | undefined, data: string): void {
+    this.pending = 0
+    if (data.length > this.eventBytes) this.fault ??= flaw("event_too_large", this.usage)
     if (this.fault !== null || this.done || data.trim() === "") return
     this.fault = this.reader.onEvent(name, data)
     // The end alone is no content.
@@ -81,4 +97,14 @@ export class EventAssembler {
     if (isFlaw(reply)) this.fault = reply
     else this.reader.parts.push({ _tag: "End", reply })
   }
+}
+
+/** An event stream that came in answer to a plain request: the reply it would have streamed, and a warning. */
+export const eventsAsReply = (assembler: EventAssembler, text: string): Result.Result<ModelReply, Flaw | Verdict> => {
+  const parts = [...assembler.feed(text), ...(assembler.done || assembler.fault !== null ? [] : assembler.end())]
+  if (assembler.fault !== null) return Result.fail(assembler.fault)
+  const end = parts.find((part) => part._tag === "End")
+  if (end === undefined) return Result.fail(cut("no_finish_reason", assembler.usage))
+  const { reply } = end
+  return Result.succeed({ ...reply, warnings: [...reply.warnings, sentenceOf("events_for_a_body")] })
 }

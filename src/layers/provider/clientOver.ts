@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { answerLimits, type AnswerLimits } from "../../domain/chat/AnswerLimits.ts"
 import { parsedOrText } from "../../domain/chat/json.ts"
 import { classifyAnswer, type Verdict } from "../../domain/provider/classify.ts"
 import {
@@ -22,11 +23,12 @@ import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
 import { ModelClient } from "../../services/ModelClient.ts"
 import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
-import { EventAssembler } from "./EventAssembler.ts"
+import { EventAssembler, eventsAsReply } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
-import { drain, networkCode, readEvents, type Exchanges } from "./providerAnswer.ts"
+import { AnswerTooLarge, readErrorText, readText } from "./answerBody.ts"
+import { drain, formatOf, networkCode, readEvents, type Exchanges } from "./providerAnswer.ts"
 import { ownNames } from "../../domain/wires/history.ts"
-import { partsOf, type Flaw, type ReadContext } from "../../domain/wires/wireReply.ts"
+import { flaw, partsOf, type Flaw, type ReadContext } from "../../domain/wires/wireReply.ts"
 
 type HeaderMap = Readonly<Record<string, string>>
 
@@ -70,6 +72,8 @@ const mayBeEvents = (headers: HeaderMap): boolean => {
   return type === "" || type.includes("event-stream") || type.startsWith("text/plain")
 }
 
+const limitsOf = ({ limits = answerLimits }: WireRequest): AnswerLimits => limits
+
 export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
   const { profile, exchanges } = wire
 
@@ -94,18 +98,33 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
       : errorFrom({ kind, status: 200, code: problem.code, model, providerRequestId: requestId, usage })
   }
 
-  /** What the SDK throws before or instead of an answer. */
-  const errorOf = (cause: unknown, model: string): ModelError => {
+  /** What the SDK throws before or instead of an answer. The body of a failed answer is read here. */
+  const errorOf = Effect.fnUntraced(function* (cause: unknown, { model, limits = answerLimits }: WireRequest) {
     const thrown = wire.thrownBy(cause)
     if (thrown === "not built")
       return errorFrom({ kind: "invalid_request", status: null, code: "request_not_built", model })
     if (thrown === "no answer") return errorFrom({ kind: "connection", status: null, code: networkCode(cause), model })
-    const text = thrown.headers === undefined ? null : (exchanges.get(thrown.headers)?.text ?? null)
-    const body: unknown = text === null ? thrown.error : parsedOrText(text)
+    const exchange = thrown.headers === undefined ? undefined : exchanges.get(thrown.headers)
+    const body: unknown =
+      exchange === undefined ? thrown.error : parsedOrText(yield* readErrorText(exchange.body, limits.errorBytes))
     const secrets = secretsBehind(thrown.headers)
     const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers, secrets)
     return failureOf(classifyAnswer(profile, { status: thrown.status, headers, body }), model, secrets)
-  }
+  })
+
+  /** An answer that came before its failure was seen: a body that broke off, or more than is read. */
+  const failed = (
+    request: WireRequest,
+    cause: unknown,
+    context: ReadContext | null
+  ): Effect.Effect<never, ModelError> =>
+    context === null
+      ? Effect.flatMap(errorOf(cause, request), Effect.fail)
+      : Effect.fail(
+          cause instanceof AnswerTooLarge
+            ? problemOf(flaw("reply_too_large"), context, { keys: [], values: [] })
+            : cutOf(context, cause)
+        )
 
   const contextOf = (request: WireRequest, headers: HeaderMap): ReadContext => ({
     profile,
@@ -118,13 +137,19 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
   const cutOf = ({ model, requestId }: ReadContext, cause: unknown): ModelError =>
     errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, providerRequestId: requestId })
 
+  /** A body, or events that came in place of one. */
   const read = (
     context: ReadContext,
     text: string,
     headers: HeaderMap,
     secrets: Secrets
   ): Result.Result<ModelReply, ModelError> =>
-    Result.mapError(wire.readBody(context, text, headers), (problem) => problemOf(problem, context, secrets))
+    Result.mapError(
+      !profile.exact && formatOf(text, false) === "events"
+        ? eventsAsReply(new EventAssembler(wire.eventReaderOf(context, headers)), text)
+        : wire.readBody(context, text, headers),
+      (problem) => problemOf(problem, context, secrets)
+    )
 
   const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
     wire.sender.pipe(
@@ -136,10 +161,10 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
             const secrets = secretsBehind(response.headers)
             const headers = allowedHeaders(response.headers, secrets)
             context = contextOf(request, headers)
-            return { headers, secrets, text: await response.text() }
+            return { headers, secrets, text: await readText(response.body, limitsOf(request).replyBytes) }
           },
-          (cause) => (context === null ? errorOf(cause, request.model) : cutOf(context, cause))
-        )
+          (cause) => cause
+        ).pipe(Effect.catch((cause) => failed(request, cause, context)))
       }),
       Effect.flatMap(({ headers, secrets, text }) =>
         Effect.fromResult(read(contextOf(request, headers), text, headers, secrets))
@@ -169,8 +194,8 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
         signal.addEventListener("abort", () => controller.abort(), { once: true })
         return send(request, true, controller.signal)
       },
-      (cause) => errorOf(cause, request.model)
-    )
+      (cause) => cause
+    ).pipe(Effect.catch((cause) => failed(request, cause, null)))
     const secrets = secretsBehind(response.headers)
     const headers = allowedHeaders(response.headers, secrets)
     const context = contextOf(request, headers)
@@ -183,7 +208,8 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
       })
     const reader = response.body.getReader()
     yield* Effect.addFinalizer(() => (isLeft ? Effect.void : Effect.suspend(() => awaitAborted(reader.cancel()))))
-    return readEvents(reader, new EventAssembler(wire.eventReaderOf(context, headers)), {
+    return readEvents(reader, new EventAssembler(wire.eventReaderOf(context, headers), limitsOf(request).eventBytes), {
+      limits: limitsOf(request),
       isEventStream: mayBeEvents(headers),
       whole,
       cut,

@@ -4,6 +4,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import type { AnswerLimits } from "../../domain/chat/AnswerLimits.ts"
 import { isJson } from "../../domain/chat/json.ts"
 import type { Verdict } from "../../domain/provider/classify.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
@@ -13,7 +14,7 @@ import { awaitAborted } from "./abortable.ts"
 import type { Sent } from "./answerHeaders.ts"
 import type { EventAssembler } from "./EventAssembler.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
-import type { Flaw } from "../../domain/wires/wireReply.ts"
+import { flaw, type Flaw } from "../../domain/wires/wireReply.ts"
 
 /** The longest a timer can be: an SDK never ends a call before recovery does. */
 export const sdkTimeoutMillis = 2_147_483_647
@@ -21,8 +22,8 @@ export const sdkTimeoutMillis = 2_147_483_647
 /** What an SDK does not hand over of an exchange. */
 export interface Exchange {
   readonly sent: Sent
-  /** Body of a failed answer; null = the answer is no failure. */
-  readonly text: string | null
+  /** Body of a failed answer, not read yet; null = there is none, or the answer is no failure. */
+  readonly body: ReadableStream<Uint8Array> | null
 }
 
 /** Exchanges by the headers object of the answer, which the SDK's errors carry too. */
@@ -40,8 +41,8 @@ export const fetchOf = (client: object): UndiciFetch.Fetch => {
 }
 
 /**
- * A fetch that keeps the body of a failed answer: the SDKs drop parts of it (a sibling `code`, array bodies). Of a body
- * that breaks off nothing is kept: the status says what failed. A redirect is not followed: key and prompt go to no other
+ * A fetch that keeps the body of a failed answer from the SDKs: they drop parts of it (a sibling `code`, array bodies)
+ * and would wait for its end without one. A redirect is not followed: key and prompt go to no other
  * address than the one that was given.
  */
 export const keepingErrors =
@@ -50,15 +51,11 @@ export const keepingErrors =
     const response = await inner(input, { ...init, redirect: "manual" })
     const sent: Sent = { url: input instanceof Request ? input.url : String(input), headers: init?.headers }
     if (response.ok) {
-      exchanges.set(response.headers, { sent, text: null })
+      exchanges.set(response.headers, { sent, body: null })
       return response
     }
-    const text = await response.text().catch(() => "")
-    const copy = new Response(response.body === null ? null : text, {
-      status: response.status,
-      headers: response.headers
-    })
-    exchanges.set(copy.headers, { sent, text })
+    const copy = new Response(null, { status: response.status, headers: response.headers })
+    exchanges.set(copy.headers, { sent, body: response.body })
     return copy
   }
 
@@ -91,6 +88,7 @@ export interface ReadOptions {
   /** The wire's own end was read: the line may close by itself. */
   readonly leave: () => void
   readonly problem: (problem: Flaw | Verdict) => ModelError
+  readonly limits: AnswerLimits
 }
 
 const nothingMore: ReadableStreamReadResult<Uint8Array> = { done: true, value: undefined }
@@ -128,7 +126,7 @@ export const drain = (reader: ReadableStreamDefaultReader<Uint8Array>, abort: ()
 }
 
 /** What the body is, by its first characters; null = not known yet. Content types lie. */
-const formatOf = (lead: string, isEventStream: boolean): "events" | "body" | null => {
+export const formatOf = (lead: string, isEventStream: boolean): "events" | "body" | null => {
   const start = lead.trimStart()
   if (start === "") return null
   if (start.startsWith("{") || start.startsWith("[")) return "body"
@@ -154,6 +152,7 @@ export const readEvents = (
   /** Text of a body, or of a beginning that does not tell the format yet. */
   let kept = ""
   let isOver = false
+  let bytes = 0
   const read = Effect.callback<ReadableStreamReadResult<Uint8Array>, ModelError>((resume) => {
     const settled = reader.read().then(
       (result) => resume(Effect.succeed(result)),
@@ -220,8 +219,13 @@ export const readEvents = (
     if (whole !== null) return emit(whole)
     return Effect.matchEffect(assembler.finished ? readInGrace : read, {
       onFailure: (error) => (assembler.finished ? end("") : Effect.fail(error)),
-      onSuccess: (result) =>
-        result.done ? end(decoder.decode()) : emit(feed(decoder.decode(result.value, { stream: true })))
+      onSuccess: (result) => {
+        if (result.done) return end(decoder.decode())
+        bytes += result.value.byteLength
+        if (bytes > options.limits.replyBytes)
+          return Effect.fail(options.problem(flaw("reply_too_large", assembler.usage)))
+        return emit(feed(decoder.decode(result.value, { stream: true })))
+      }
     })
   })
   return Stream.fromPull(Effect.succeed(pull))

@@ -117,14 +117,22 @@ const over =
     return answer instanceof Response ? answer : responseOf(answer)
   }
 
+/** Read at once, it costs less; a body that names no length, or was compressed, is read as far as its limit goes. */
+const isSmallJson = ({ statusCode, headers }: Dispatcher.ResponseData): boolean =>
+  statusCode < 400 &&
+  /\bjson\b/i.test(String(headers["content-type"] ?? "")) &&
+  headers["content-encoding"] === undefined &&
+  Number(headers["content-length"] ?? Number.POSITIVE_INFINITY) <= smallBytes
+
+const smallBytes = 1_048_576
+
 const responseOf = async (answer: Dispatcher.ResponseData): Promise<Response> => {
   const headers = headerLines(answer.headers)
   if (isBodiless(answer.statusCode)) {
     await answer.body.dump()
     return new Response(null, { status: answer.statusCode, headers })
   }
-  const isWhole = answer.statusCode >= 400 || /\bjson\b/i.test(String(answer.headers["content-type"] ?? ""))
-  const content = isWhole ? await answer.body.text().catch(brokenBody) : webStream(answer.body)
+  const content = isSmallJson(answer) ? await answer.body.text().catch(brokenBody) : webStream(answer.body)
   return new Response(content, { status: answer.statusCode, headers })
 }
 

@@ -115,7 +115,8 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
       messages: ownOf(plan.route, RequestWindow.messagesOf(window)),
       model: plan.route.model,
       maxOutputTokens: plan.maxOutputTokens,
-      role
+      role,
+      limits: policy.answerLimits
     }),
     classify: (result, plan, durationMillis, seen) =>
       Result.isFailure(result)

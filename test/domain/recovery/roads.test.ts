@@ -438,7 +438,7 @@ describe("classes", () => {
     ["auth", null],
     ["malformed_response", null]
   ])("%s is counted as %s", (kind, group) => {
-    assert.strictEqual(classOf({ kind }), group)
+    assert.strictEqual(classOf({ kind, code: null }), group)
     assert.strictEqual(runClassOf(broad, fault(kind)), group)
   })
 

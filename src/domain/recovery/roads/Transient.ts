@@ -14,8 +14,24 @@ import { shownAfterFault } from "./Shown.ts"
 
 type Fault = Faulted | SummaryFaulted
 
+/** Codes that blame the model's own answer and not the request: the next sample is mostly a good one. */
+const botchedCodes: ReadonlySet<string> = new Set([
+  "tool_use_failed",
+  "MALFORMED_FUNCTION_CALL",
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+  "MALFORMED_RESPONSE",
+  "malformed_model_output",
+  "malformed_tool_use",
+  "tool_calls_missing",
+  "tool_call_without_name"
+])
+
+/** How often in a row a botched sample is asked again: a third one is no bad luck. */
+const maxSamples = 2
+
 /** Class of a fault for retries and runs; null = it has none and is never transient. */
-export const classOf = (fault: Pick<Fault, "kind">): Exclude<OutcomeClass, "overflow"> | null => {
+export const classOf = (fault: Pick<Fault, "kind" | "code">): Exclude<OutcomeClass, "overflow"> | null => {
   switch (fault.kind) {
     case "rate_limited":
       return "rateLimit"
@@ -31,6 +47,9 @@ export const classOf = (fault: Pick<Fault, "kind">): Exclude<OutcomeClass, "over
       return "cut"
     case "empty_reply":
       return "empty"
+    case "malformed_response":
+    case "invalid_request":
+      return fault.code !== null && botchedCodes.has(fault.code) ? "sample" : null
     default:
       return null
   }
@@ -69,7 +88,7 @@ export const countRun = (state: RecoveryState, group: OutcomeClass | null): Reco
 
 /** Index of the route that takes over when a run is long enough; null = stay. */
 export const nextRoute = (policy: RecoveryPolicy, state: RecoveryState, run: RecoveryState["run"]): number | null => {
-  if (run === null || run.class === "empty") return null
+  if (run === null || run.class === "empty" || run.class === "sample") return null
   const limit = policy.fallbackAfter[run.class]
   const next = state.route + 1
   return limit !== undefined && run.count >= limit && next < policy.routes.length ? next : null
@@ -151,6 +170,7 @@ export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Fa
   const state: RecoveryState = { ...before, run }
   if (policy.shedOnOverload && run?.class === "overload") return fail(state, "Shed")
   if (!isRetryable(policy, fault)) return fail(state, "Passthrough")
+  if (run?.class === "sample" && run.count > maxSamples) return fail(state, "Passthrough")
   if (policy.onCut === "fail" && (fault.delivered > 0 || fault.unfinishable)) return fail(state, "Passthrough")
   const shown = shownAfterFault(policy, state, fault)
   const keptTokens =

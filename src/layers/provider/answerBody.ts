@@ -1,0 +1,58 @@
+/** Bodies of answers, read as far as their limits go and no further: what is left is not taken, the line is closed. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { awaitAborted } from "./abortable.ts"
+
+/** The answer is longer than what is read of one. */
+export class AnswerTooLarge extends Error {
+  override readonly name = "AnswerTooLarge"
+}
+
+type Body = ReadableStream<Uint8Array> | null
+
+/** All of a body as text; past `limit` bytes the rest is given up and the promise rejects with `AnswerTooLarge`. */
+export const readText = async (body: Body, limit: number): Promise<string> => {
+  if (body === null) return ""
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let text = ""
+  let bytes = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    bytes += value.byteLength
+    if (bytes > limit) {
+      await reader.cancel().catch(() => undefined)
+      throw new AnswerTooLarge()
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+/** How long the body of a failed answer may take: its status and headers have come and say what failed. */
+const errorGrace = "2 seconds"
+
+/**
+ * The body of a failed answer; "" when it stalls, breaks off or has no end. It is closed in any case: nobody waits for
+ * what it might say.
+ */
+export const readErrorText = (body: Body, limit: number): Effect.Effect<string> => {
+  if (body === null) return Effect.succeed("")
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let text = ""
+  const read = async (): Promise<string> => {
+    for (let bytes = 0; ;) {
+      const { done, value } = await reader.read()
+      if (done) return text + decoder.decode()
+      bytes += value.byteLength
+      if (bytes > limit) return ""
+      text += decoder.decode(value, { stream: true })
+    }
+  }
+  return Effect.promise(() => read().catch(() => "")).pipe(
+    Effect.timeoutOption(errorGrace),
+    Effect.map(Option.getOrElse(() => "")),
+    Effect.ensuring(Effect.suspend(() => awaitAborted(reader.cancel())))
+  )
+}
