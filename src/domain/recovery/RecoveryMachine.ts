@@ -31,7 +31,7 @@ const onHeld = (
   tick: Tick
 ): Transition => {
   if (held.reason === "shed") return fail(state, "Shed")
-  if (held.other !== null)
+  if (held.other !== null && !state.gone.includes(held.other))
     return to(
       { ...state, route: held.other, run: null },
       {

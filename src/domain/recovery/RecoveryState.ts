@@ -3,6 +3,7 @@
  * the policy (`planOf`). Instants are monotonic milliseconds.
  */
 import * as Schema from "effect/Schema"
+import { defaulted } from "./defaulted.ts"
 import { OutcomeClass, type RecoveryPolicy } from "./RecoveryPolicy.ts"
 import { Count } from "../chat/Usage.ts"
 
@@ -17,6 +18,8 @@ export const RecoveryState = Schema.Struct({
   switched: Schema.Boolean,
   /** It has left a route at once because its breaker had just opened: once per request. */
   left: Schema.Boolean,
+  /** Routes that answered that they are not there: this request asks them no more. */
+  gone: defaulted(Schema.Array(Count), []),
   /** Consecutive outcomes of one class; null when the last outcome was of no class. */
   run: Schema.NullOr(Schema.Struct({ class: OutcomeClass, count: Count })),
   /** Consecutive rate limits that came with a hint: the spread doubles with them. */
@@ -96,6 +99,7 @@ export const initial = (
   route: start.route,
   switched: false,
   left: false,
+  gone: [],
   run: null,
   rateLimits: 0,
   hintsInVain: 0,

@@ -144,11 +144,13 @@ export const policyFields = {
       cut: after,
       connection: after,
       rateLimit: after,
-      overflow: after
+      overflow: after,
+      gone: after
     }),
     {
-      about: "outcomes of one class in a row after which the next route is asked",
-      presets: { strict: { overload: 3 }, broad: { overload: 3, serverError: 3 }, background: {} },
+      about:
+        "outcomes of one class in a row after which the next route is asked; `gone`: no such model, a refused key, no credit",
+      presets: { strict: { overload: 3 }, broad: { overload: 3, serverError: 3, gone: 1 }, background: {} },
       words: (counts) => listed(Object.entries(counts).map(([name, inARow]) => `${name} ${inARow}`)) || "never"
     }
   ),

@@ -10,6 +10,7 @@ import type { Tick } from "../Tick.ts"
 import { fail, to, type Transition } from "../Transition.ts"
 import type { WaitOrigin } from "../../failure/FailReason.ts"
 import type { Shown } from "../RecoveryAction.ts"
+import { onGone } from "./Gone.ts"
 import { shownAfterFault } from "./Shown.ts"
 
 type Fault = Faulted | SummaryFaulted
@@ -90,8 +91,9 @@ export const countRun = (state: RecoveryState, group: OutcomeClass | null): Reco
 export const nextRoute = (policy: RecoveryPolicy, state: RecoveryState, run: RecoveryState["run"]): number | null => {
   if (run === null || run.class === "empty" || run.class === "sample") return null
   const limit = policy.fallbackAfter[run.class]
-  const next = state.route + 1
-  return limit !== undefined && run.count >= limit && next < policy.routes.length ? next : null
+  if (limit === undefined || run.count < limit) return null
+  const next = policy.routes.findIndex((_, at) => at > state.route && !state.gone.includes(at))
+  return next === -1 ? null : next
 }
 
 interface Hint {
@@ -169,7 +171,7 @@ export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Fa
   const run = countRun(before, runClassOf(policy, fault))
   const state: RecoveryState = { ...before, run }
   if (policy.shedOnOverload && run?.class === "overload") return fail(state, "Shed")
-  if (!isRetryable(policy, fault)) return fail(state, "Passthrough")
+  if (!isRetryable(policy, fault)) return onGone(policy, state, fault, tick) ?? fail(state, "Passthrough")
   if (run?.class === "sample" && run.count > maxSamples) return fail(state, "Passthrough")
   if (policy.onCut === "fail" && (fault.delivered > 0 || fault.unfinishable)) return fail(state, "Passthrough")
   const shown = shownAfterFault(policy, state, fault)
@@ -217,7 +219,13 @@ const switchWait = (policy: RecoveryPolicy, state: RecoveryState, target: number
  * takes it: once, and where the way back is open, too.
  */
 const wayOut = (policy: RecoveryPolicy, state: RecoveryState, fault: Fault): number | null =>
-  fault._tag === "Faulted" && !state.left && policy.fallbackScope === "health" ? fault.other : null
+  fault._tag === "Faulted" &&
+  !state.left &&
+  policy.fallbackScope === "health" &&
+  fault.other !== null &&
+  !state.gone.includes(fault.other)
+    ? fault.other
+    : null
 
 const leave = (policy: RecoveryPolicy, state: RecoveryState, other: number, shown: Shown): Transition =>
   to(

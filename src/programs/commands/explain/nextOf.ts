@@ -53,7 +53,6 @@ export const nextOf = (ending: Ending): Next => {
 /** Whether this answer alone leads to another request for the same thing; time and attempts may still forbid it. */
 export const isRetried = (action: RecoveryAction): boolean =>
   action._tag === "Retry" ||
-  action._tag === "Fallback" ||
   (action._tag === "Fail" && ["InvalidRetryAfter", "Deadline", "Attempts"].includes(action.reason))
 
 const failText = (action: Extract<RecoveryAction, { readonly _tag: "Fail" }>): string => {
