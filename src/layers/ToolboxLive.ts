@@ -28,8 +28,8 @@ const tagOf = (error: unknown): string => {
   return error instanceof Error ? error.name : typeof error
 }
 
-const resultOf = (exit: Exit.Exit<string, unknown>, timeoutMillis: number | null): ToolResult.ToolResult => {
-  if (Exit.isSuccess(exit)) return ToolResult.ok(exit.value)
+const resultOf = (exit: Exit.Exit<unknown, unknown>, timeoutMillis: number | null): ToolResult.ToolResult => {
+  if (Exit.isSuccess(exit)) return ToolResult.given(exit.value)
   const found = Cause.findErrorOption(exit.cause)
   if (found._tag === "Some")
     return found.value instanceof TimedOut
@@ -55,12 +55,12 @@ export const make = <R>(tools: ReadonlyArray<Tool<R>>): Effect.Effect<ToolboxSha
     }
     const services = yield* Effect.context<R>()
     // Invariant: holds exactly the calls whose handler is running now.
-    const running = new Map<string, Fiber.Fiber<string, unknown>>()
+    const running = new Map<string, Fiber.Fiber<unknown, unknown>>()
 
     const execute = Effect.fnUntraced(function* (
       one: Tool<R>,
       call: ToolCall,
-      work: Effect.Effect<string, unknown, R>
+      work: Effect.Effect<unknown, unknown, R>
     ) {
       // What is fiber-local at the call (budget, turn, overrides) wins over what was there when the layer was built.
       const local = yield* Effect.context<never>()

@@ -1,6 +1,9 @@
 /** What became of one tool call, as the model reads it in the history. A tool never throws through the loop. */
+import * as Result from "effect/Result"
+import { head, wellFormed } from "../chat/codePoints.ts"
 import type { ToolMessage } from "../chat/Message.ts"
 import type { ToolCall } from "../chat/ModelReply.ts"
+import { textOf } from "./ToolText.ts"
 
 export type ToolResultKind =
   | "ok"
@@ -32,11 +35,28 @@ export const isFailure = (result: ToolResult): boolean => result.kind !== "ok"
 
 export const ok = (content: string): ToolResult => ({ kind: "ok", content, errorTag: null })
 
+/** What a failing tool says of itself may be long, too. */
+const failureLength = 30_000
+
 export const failed = (errorTag: string, text: string): ToolResult => ({
   kind: "failed",
-  content: `The tool failed: ${text}`,
+  content: `The tool failed: ${head(wellFormed(text), failureLength)}`,
   errorTag
 })
+
+/** The result of a tool that ended well, whatever it gave back; what cannot be text is a failure. */
+export const given = (value: unknown): ToolResult =>
+  value instanceof Error
+    ? failed(value.name, value.message)
+    : Result.match(textOf(value), { onSuccess: ok, onFailure: (reason) => failed("NoText", reason) })
+
+/** A result of a toolbox that somebody else wrote: its content is text, whatever stood there. */
+export const sound = (result: ToolResult): ToolResult => {
+  const content: unknown = result.content
+  if (typeof content === "string" && content.isWellFormed()) return result
+  const text = textOf(content)
+  return Result.isSuccess(text) ? { ...result, content: text.success } : failed("NoText", text.failure)
+}
 
 export const invalidArguments = (name: string, fault: string): ToolResult => ({
   kind: "invalid_arguments",

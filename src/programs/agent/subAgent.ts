@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import type { AgentEvent } from "../../domain/agent/AgentEvent.ts"
 import type { BudgetLimits } from "../../domain/budget/Budget.ts"
 import * as ConversationMemory from "./ConversationMemory.ts"
-import { tool, type RunOptions, type Tool } from "./tool.ts"
+import { runOptionsOf, tool, type RunOptions, type Tool } from "./tool.ts"
 import { AgentHooks, AgentMemory, HistoryPreparation, SystemPrompt } from "../../services/AgentHooks.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { ModelRequestExecutor } from "../../services/Recovery.ts"
@@ -45,7 +45,9 @@ const failedWith = (failure: AgentFailure): SubAgentFailed => {
 
 export const subAgent = (options: SubAgentOptions): Tool =>
   tool({
-    ...options,
+    name: options.name,
+    description: options.description,
+    ...runOptionsOf(options),
     parameters: Schema.Struct({ task: Schema.NonEmptyString }),
     run: Effect.fnUntraced(function* ({ task }) {
       const outer = yield* BudgetLedger

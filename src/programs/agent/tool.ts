@@ -5,6 +5,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as ToolArguments from "../../domain/agent/ToolArguments.ts"
 import type * as ToolResult from "../../domain/agent/ToolResult.ts"
+import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 import type { ToolSpec } from "../../domain/chat/Message.ts"
 import type { ToolCall } from "../../domain/chat/ModelReply.ts"
 
@@ -15,7 +16,7 @@ export interface Tool<R = never> {
   /** null = no time-out. */
   readonly timeoutMillis: number | null
   /** The work for one call, or what is wrong with its arguments. */
-  readonly begin: (call: ToolCall) => Result.Result<Effect.Effect<string, unknown, R>, string>
+  readonly begin: (call: ToolCall) => Result.Result<Effect.Effect<unknown, unknown, R>, string>
 }
 
 export interface RunOptions {
@@ -38,6 +39,42 @@ const traitsOf = (options: RunOptions): ToolResult.ToolTraits => ({
 const timeoutOf = (options: RunOptions): number | null =>
   options.timeout === undefined ? null : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
 
+/** What the handler of a tool needs, from what it gives back. */
+export type ServicesOf<Output> = Output extends Effect.Effect<infer _A, infer _E, infer R> ? R : never
+
+const isPromise = (value: unknown): value is PromiseLike<unknown> =>
+  typeof value === "object" && value !== null && "then" in value && typeof value.then === "function"
+
+/** Effects in promises in effects: a handler gives back what its writer had at hand. */
+const maxNesting = 5
+
+/** An effect of whatever a handler gives back: an effect, a promise, or a value. */
+const effectOf = <R>(output: unknown, nesting = 0): Effect.Effect<unknown, unknown, R> => {
+  if (nesting > maxNesting) return Effect.succeed(output)
+  if (Effect.isEffect(output))
+    return Effect.flatMap(output as Effect.Effect<unknown, unknown, R>, (inner) => effectOf<R>(inner, nesting + 1))
+  if (!isPromise(output)) return Effect.succeed(output)
+  return Effect.flatMap(Effect.tryPromise({ try: async () => output, catch: (cause) => cause }), (inner) =>
+    effectOf<R>(inner, nesting + 1)
+  )
+}
+
+/** Runs a handler. What it throws is its failure. */
+const work = <R>(run: () => unknown): Effect.Effect<unknown, unknown, R> =>
+  Effect.flatMap(Effect.try({ try: run, catch: (cause) => cause }), (output) => effectOf<R>(output))
+
+/** How a tool is run, of options that hold more. */
+export const runOptionsOf = ({ timeout, parallel, polling, repeat }: RunOptions): RunOptions => ({
+  ...(timeout === undefined ? {} : { timeout }),
+  ...(parallel === undefined ? {} : { parallel }),
+  ...(polling === undefined ? {} : { polling }),
+  ...(repeat === undefined ? {} : { repeat })
+})
+
+const runNames: ReadonlyArray<string> = ["timeout", "parallel", "polling", "repeat"] satisfies ReadonlyArray<
+  keyof RunOptions
+>
+
 /** The JSON Schema a model is told of. Definitions stay beside it. */
 const jsonSchemaOf = (schema: Schema.Constraint): unknown => {
   const document = Schema.toJsonSchemaDocument(schema)
@@ -47,19 +84,21 @@ const jsonSchemaOf = (schema: Schema.Constraint): unknown => {
 }
 
 /**
- * A tool whose arguments are an Effect Schema; the handler gets them decoded, and its text is what the model reads.
+ * A tool whose arguments are an Effect Schema; the handler gets them decoded. It gives back a text or a JSON value, at once,
+ * as a promise or as an effect; that is what the model reads.
  *
  *     tool({ name: "add", description: "adds", parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
  *       run: ({ a, b }) => Effect.succeed(String(a + b)), parallel: true, repeat: "safe" })
  */
-export const tool = <A, E, R>(
+export const tool = <A, Output>(
   options: RunOptions & {
     readonly name: string
     readonly description: string
     readonly parameters: Schema.Codec<A, unknown>
-    readonly run: (args: A, call: ToolCall) => Effect.Effect<string, E, R>
+    readonly run: (args: A, call: ToolCall) => Output
   }
-): Tool<R> => {
+): Tool<ServicesOf<Output>> => {
+  refuseUnknown(options, ["name", "description", "parameters", "run", ...runNames])
   const decode = Schema.decodeUnknownResult(options.parameters)
   const parameters = jsonSchemaOf(options.parameters)
   return {
@@ -69,7 +108,7 @@ export const tool = <A, E, R>(
     begin: (call) =>
       Result.flatMap(ToolArguments.read(parameters, call.arguments), (raw) =>
         Result.match(decode(raw), {
-          onSuccess: (args) => Result.succeed(Effect.suspend(() => options.run(args, call))),
+          onSuccess: (args) => Result.succeed(work<ServicesOf<Output>>(() => options.run(args, call))),
           onFailure: (error) => Result.fail(error.message.replaceAll(/\s*\n\s*/g, " "))
         })
       )
@@ -77,16 +116,19 @@ export const tool = <A, E, R>(
 }
 
 /** A tool that is declared by a spec as it goes on the wire; the handler gets the checked JSON object. */
-export const fromJsonSchema = <E, R>(
+export const fromJsonSchema = <Output>(
   spec: ToolSpec,
-  run: (args: Readonly<Record<string, unknown>>, call: ToolCall) => Effect.Effect<string, E, R>,
+  run: (args: Readonly<Record<string, unknown>>, call: ToolCall) => Output,
   options: RunOptions = {}
-): Tool<R> => ({
-  spec,
-  traits: traitsOf(options),
-  timeoutMillis: timeoutOf(options),
-  begin: (call) =>
-    Result.map(ToolArguments.read(spec.function.parameters, call.arguments), (args) =>
-      Effect.suspend(() => run(args, call))
-    )
-})
+): Tool<ServicesOf<Output>> => {
+  refuseUnknown(options, runNames)
+  return {
+    spec,
+    traits: traitsOf(options),
+    timeoutMillis: timeoutOf(options),
+    begin: (call) =>
+      Result.map(ToolArguments.read(spec.function.parameters, call.arguments), (args) =>
+        work<ServicesOf<Output>>(() => run(args, call))
+      )
+  }
+}

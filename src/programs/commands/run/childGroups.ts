@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 
 export interface ChildGroups {
-  /** A group whose leader has just been started. */
-  readonly add: (group: number) => void
+  /** A group whose leader has just been started; `watched` is called once nothing can come between it and its end. */
+  readonly add: (group: number, watched: () => void) => void
   /** The leader has ended; what it has left behind goes on, and ends with the run. */
   readonly leaderEnded: (group: number) => void
 }
@@ -63,7 +63,11 @@ const make = (): ChildGroups & { readonly end: () => void } => {
   // Invariant: holds the groups that may still have a process; the watcher has been told the same.
   const groups = new Set<number>()
   let watcher: ChildProcess | null = null
-  const tell = (line: string): void => void watcher?.stdin?.write(`${line}\n`)
+  const tell = (line: string, told: () => void = () => undefined): void => {
+    // A watcher that could not be started does not hold anybody up.
+    if (watcher?.stdin?.writable === true) watcher.stdin.write(`${line}\n`, told)
+    else told()
+  }
   const forget = (group: number): void => {
     groups.delete(group)
     tell(`- ${group}`)
@@ -74,11 +78,11 @@ const make = (): ChildGroups & { readonly end: () => void } => {
   }
   process.on("exit", end)
   return {
-    add: (group) => {
+    add: (group, watched) => {
       watcher ??= startWatcher()
       for (const one of groups) if (!isAlive(one)) forget(one)
       groups.add(group)
-      tell(`+ ${group}`)
+      tell(`+ ${group}`, watched)
     },
     leaderEnded: (group) => {
       if (!isAlive(group)) forget(group)

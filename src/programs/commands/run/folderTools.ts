@@ -6,6 +6,7 @@ import { spawn } from "node:child_process"
 import { constants, type Stats } from "node:fs"
 import { lstat, mkdir, open, readdir, realpath, type FileHandle } from "node:fs/promises"
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path"
+import { Writable } from "node:stream"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { head } from "../../../domain/chat/codePoints.ts"
@@ -177,6 +178,9 @@ const isSecretName = (name: string): boolean => /KEY|TOKEN|SECRET|PASSWORD|CREDE
 const shellEnvironment = (): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => !isSecretName(name)))
 
+/** The command begins when its group is watched: a run that is killed before leaves nothing running. */
+const gatedScript = 'read -r go <&3 || exit 1; exec 3<&-; exec /bin/sh -c "$1"'
+
 const runShell = (
   dir: string,
   command: string,
@@ -185,14 +189,20 @@ const runShell = (
 ): Effect.Effect<string, FolderError> =>
   Effect.callback<string, FolderError>((resume) => {
     // A process group of its own, so that what the command has started ends with it.
-    const child = spawn("/bin/sh", ["-c", command], {
+    const child = spawn("/bin/sh", ["-c", gatedScript, "sh", command], {
       cwd: dir,
       env: shellEnvironment(),
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: ["ignore", "pipe", "pipe", "pipe"],
       detached: true
     })
+    const gate = child.stdio[3]
+    const open = (): void => {
+      if (gate instanceof Writable) gate.end("go\n")
+    }
+    if (gate instanceof Writable) gate.on("error", () => undefined)
     const group = child.pid
-    if (group !== undefined) groups?.add(group)
+    if (group === undefined || groups === undefined) open()
+    else groups.add(group, open)
     child.on("exit", () => {
       if (group !== undefined) groups?.leaderEnded(group)
     })
@@ -212,8 +222,8 @@ const runShell = (
       output += kept
       dropped += text.length - kept.length
     }
-    child.stdout.on("data", take)
-    child.stderr.on("data", take)
+    child.stdout?.on("data", take)
+    child.stderr?.on("data", take)
     const timer = setTimeout(() => {
       kill()
       resume(Effect.fail(bad(`stopped after ${timeoutMillis} ms; output so far:\n${output}`)))
@@ -235,8 +245,7 @@ const runShell = (
 
 const path = Schema.String.annotate({ description: "path inside the folder" })
 
-export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
-  const { dir } = options
+const lookingTools = (dir: string): ReadonlyArray<Tool> => {
   const reading = { parallel: true, repeat: "safe", timeout: fileTimeout } as const
 
   const list = tool({
@@ -302,8 +311,11 @@ export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
       })
   })
 
-  if (!options.allow) return [list, read, search]
+  return [list, read, search]
+}
 
+const changingTools = (options: FolderOptions): ReadonlyArray<Tool> => {
+  const { dir } = options
   const changed = (at: string): void => options.onChange(at)
 
   const write = tool({
@@ -344,5 +356,10 @@ export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => {
     run: ({ command }) => runShell(dir, command, options.shellTimeout ?? shellTimeoutMillis, options.groups)
   })
 
-  return [list, read, search, write, edit, shell]
+  return [write, edit, shell]
 }
+
+export const folderTools = (options: FolderOptions): ReadonlyArray<Tool> => [
+  ...lookingTools(options.dir),
+  ...(options.allow ? changingTools(options) : [])
+]

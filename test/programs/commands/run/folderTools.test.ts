@@ -1,6 +1,8 @@
 import { assert, beforeEach, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import { execFileSync } from "node:child_process"
+import { createServer } from "node:net"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -123,6 +125,58 @@ describe("the shell", () => {
       yield* Fiber.interrupt(fiber)
       yield* Effect.sleep(1_200)
       assert.isFalse(existsSync(join(dir, "survived")))
+    })
+  )
+})
+
+describe("what is no file", () => {
+  it.live("is refused at once: pipes, sockets, devices, and links to them", () =>
+    Effect.gen(function* () {
+      execFileSync("mkfifo", [join(dir, "pipe")])
+      symlinkSync(join(dir, "pipe"), join(dir, "link"))
+      const server = createServer().listen(join(dir, "socket"))
+      yield* Effect.promise(() => new Promise<void>((resolve) => server.once("listening", resolve)))
+      for (const [path, kind] of [
+        ["pipe", "a pipe"],
+        ["link", "a pipe"],
+        ["socket", "a socket"]
+      ] as const)
+        for (const [tool, args] of [
+          ["read", { path }],
+          ["write", { path, text: "x" }],
+          ["edit", { path, old: "a", new: "b" }]
+        ] as const) {
+          const result = yield* use(tool, args)
+          assert.deepStrictEqual(
+            [result.kind, result.content.includes(`is ${kind}`)],
+            ["failed", true],
+            `${tool} ${path}`
+          )
+        }
+      assert.strictEqual((yield* use("search", { text: "TODO" })).kind, "ok")
+      server.close()
+    })
+  )
+
+  it.live.each([".env", ".env.local", ".ENV", "prod.env", ".envrc", "link"])("keys are shown to nobody: %s", (name) =>
+    Effect.gen(function* () {
+      const file = name === "link" ? ".env" : name
+      writeFileSync(join(dir, file), "KEY=s3cret\n")
+      if (name === "link") symlinkSync(join(dir, ".env"), join(dir, "link"))
+      for (const [tool, args] of [
+        ["read", { path: name }],
+        ["edit", { path: name, old: "KEY", new: "K" }],
+        ["search", { text: "s3cret" }]
+      ] as const)
+        assert.notInclude((yield* use(tool, args)).content, "s3cret")
+      assert.strictEqual(readFileSync(join(dir, file), "utf8"), "KEY=s3cret\n")
+    })
+  )
+
+  it.live("an example of such a file holds none", () =>
+    Effect.gen(function* () {
+      writeFileSync(join(dir, ".env.example"), "KEY=\n")
+      assert.strictEqual((yield* use("read", { path: ".env.example" })).content, "KEY=\n")
     })
   )
 })
