@@ -28,10 +28,11 @@ export interface RequestInput extends Omit<ModelRequest, "messages" | "tools"> {
   readonly tools?: ReadonlyArray<ToolInput>
 }
 
-/** A request addressed to one model with one budget. `maxOutputTokens` is a whole number >= 1. */
-export type WireRequest = ModelRequest & {
+/** A request addressed to one model with one budget. `maxOutputTokens` is a whole number >= 1, or null. */
+export type WireRequest = Omit<ModelRequest, "maxOutputTokens"> & {
   readonly model: string
-  readonly maxOutputTokens: number
+  /** null = no budget is sent. */
+  readonly maxOutputTokens: number | null
   readonly role: Role
   /** How much of the answer is read. Default: `answerLimits`. */
   readonly limits?: AnswerLimits

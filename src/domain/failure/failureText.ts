@@ -18,7 +18,7 @@ const entryText = (entry: TrailEntry): string => {
   const code = entry.code === null ? "" : ` ${entry.code}`
   const id = entry.providerRequestId === null ? "" : ` (request id ${entry.providerRequestId})`
   const wait = entry.waitMs === null ? "" : `, then waited ${seconds(entry.waitMs)} (${entry.waitOrigin})`
-  return `  ${seconds(entry.startedMs).padStart(8)}  ${name} ${entry.model}, budget ${entry.maxOutputTokens}: ${entry.outcome}${status}${code}${id}${wait}`
+  return `  ${seconds(entry.startedMs).padStart(8)}  ${name} ${entry.model}, budget ${entry.maxOutputTokens ?? "none"}: ${entry.outcome}${status}${code}${id}${wait}`
 }
 
 const trailText = (trail: Trail): ReadonlyArray<string> =>

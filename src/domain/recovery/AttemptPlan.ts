@@ -6,8 +6,8 @@ export interface AttemptPlan {
   /** Counts from 1. */
   readonly attempt: number
   readonly route: Route
-  /** The clamped budget, >= 1. */
-  readonly maxOutputTokens: number
+  /** The clamped budget, >= 1; null = none is sent. */
+  readonly maxOutputTokens: number | null
   /** Estimated prompt tokens of this request. */
   readonly promptTokens: number
 }
@@ -28,12 +28,16 @@ export const clampBudget = (wanted: number, route: Route, promptTokens: number, 
   return Math.max(1, Math.min(wanted, route.outputLimit ?? Infinity, room, callerCap ?? Infinity))
 }
 
+/** The budget that is sent when none is wanted of ours: the caller's cap, and without one none. */
+const budgetOf = (wanted: number | null, route: Route, promptTokens: number, cap: number | null): number | null =>
+  wanted === null && cap === null ? null : clampBudget(wanted ?? Infinity, route, promptTokens, cap)
+
 export const planOf = (policy: RecoveryPolicy, state: RecoveryState, promptTokens: number): AttemptPlan => {
   const route = routeAt(policy, state.route)
   return {
     attempt: state.attempts + 1,
     route,
-    maxOutputTokens: clampBudget(state.maxOutputTokens, route, promptTokens, capLeft(state)),
+    maxOutputTokens: budgetOf(state.maxOutputTokens, route, promptTokens, capLeft(state)),
     promptTokens
   }
 }

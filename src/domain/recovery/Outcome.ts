@@ -39,8 +39,8 @@ export const Outcome = Schema.TaggedUnion({
     toolCalls: Count,
     outputTokens: Schema.NullOr(Count),
     durationMillis: Schema.Finite,
-    /** The budget that was sent, after clamping. */
-    sentTokens: Count,
+    /** The budget that was sent, after clamping; null = none was. */
+    sentTokens: Schema.NullOr(Count),
     /** Estimated prompt of this attempt: decides whether a larger budget has room. */
     promptTokens: Count,
     ...ShownFields

@@ -20,7 +20,7 @@ export const RecoveryAction = Schema.TaggedUnion({
   /** Set the partial reply aside and ask again with a larger budget. */
   Escalate: { maxOutputTokens: Count, shown: Shown },
   /** Keep the fragment, append the continuation prompt, ask for the rest. `ordinal` counts from 1. */
-  Continue: { ordinal: Count, ...wait, maxOutputTokens: Count },
+  Continue: { ordinal: Count, ...wait, maxOutputTokens: Schema.NullOr(Count) },
   /** Shorten the window; `delayMillis` is more than 0 when an earlier summary request failed. */
   Compact: { ...wait, shown: Shown },
   Done: {},

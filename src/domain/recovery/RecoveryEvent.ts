@@ -24,7 +24,7 @@ const providerRequestId = Schema.NullOr(Schema.String)
 
 export const RecoveryEvent = Schema.TaggedUnion({
   Started: { ...of, policy: RecoveryPolicy, state: RecoveryState },
-  AttemptStarted: { ...of, attempt: Count, model: Schema.String, maxOutputTokens: Count },
+  AttemptStarted: { ...of, attempt: Count, model: Schema.String, maxOutputTokens: Schema.NullOr(Count) },
   /** `providerRequestId` is that of the attempt, or of the summary, the outcome is about. */
   Transitioned: {
     ...of,

@@ -46,7 +46,7 @@ const resolve = (input: RecoveryPolicyInput): Resolved => {
 
 const crossCheck = (policy: Resolved): Resolved => {
   const [primary, ...fallbacks] = policy.routes
-  if (policy.initialMaxTokens > policy.escalatedMaxTokens)
+  if (policy.initialMaxTokens !== null && policy.initialMaxTokens > policy.escalatedMaxTokens)
     throw bad(
       "initialMaxTokens",
       `(${policy.initialMaxTokens}) is larger than escalatedMaxTokens (${policy.escalatedMaxTokens})`
@@ -57,7 +57,7 @@ const crossCheck = (policy: Resolved): Resolved => {
       "escalatedMaxTokens",
       `(${policy.escalatedMaxTokens}) is larger than what ${primary.model} can write (${primary.outputLimit})`
     )
-  if (primary.outputLimit !== null && policy.initialMaxTokens > primary.outputLimit)
+  if (primary.outputLimit !== null && policy.initialMaxTokens !== null && policy.initialMaxTokens > primary.outputLimit)
     throw bad(
       "initialMaxTokens",
       `(${policy.initialMaxTokens}) is larger than what ${primary.model} can write (${primary.outputLimit})`

@@ -28,8 +28,8 @@ export const RecoveryState = Schema.Struct({
   hintsInVain: Count,
   /** Widest range of random time on a hint so far, in milliseconds: the nearing deadline never narrows it. */
   spreadRange: Schema.Finite,
-  /** Output budget wanted, before clamping. */
-  maxOutputTokens: Count,
+  /** Output budget wanted, before clamping; null = none is sent. */
+  maxOutputTokens: Schema.NullOr(Count),
   /** The caller's cap on output tokens; no budget goes above it. */
   callerCap: Schema.NullOr(Count),
   /** Output tokens of the fragments that are kept: a joined reply never passes the caller's cap. */
@@ -41,7 +41,7 @@ export const RecoveryState = Schema.Struct({
   /** Set between a raise and the first answer to it: what to go back to when the provider refuses the budget. */
   setAside: Schema.NullOr(
     Schema.Struct({
-      maxOutputTokens: Count,
+      maxOutputTokens: Schema.NullOr(Count),
       textLength: Count,
       toolCalls: Count,
       /** Output tokens of the partial. */

@@ -36,7 +36,9 @@ export type Ended = Pick<ModelReply, "finishReason" | "refusal" | "text" | "tool
 /** A length stop, or a budget used to the last token with a tool call that cannot be read. */
 const isTruncated = (reply: Ended, plan: AttemptPlan): boolean =>
   reply.finishReason === "length" ||
-  (reply.usage.completionTokens === plan.maxOutputTokens && reply.toolCalls.some((call) => !isJson(call.arguments)))
+  (plan.maxOutputTokens !== null &&
+    reply.usage.completionTokens === plan.maxOutputTokens &&
+    reply.toolCalls.some((call) => !isJson(call.arguments)))
 
 /** `passTruncated`: a truncated reply is a value, the truncation road is off. */
 export const outcomeOfReply = (

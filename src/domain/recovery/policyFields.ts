@@ -164,10 +164,10 @@ export const policyFields = {
     presets: { strict: null, broad: RouteHealthConfig.defaults },
     words: healthWords
   }),
-  initialMaxTokens: count(Positive, "HOLDFAST_INITIAL_MAX_TOKENS", {
-    about: "output budget of a request",
+  initialMaxTokens: count(Schema.NullOr(Positive), "HOLDFAST_INITIAL_MAX_TOKENS", {
+    about: "output budget of a request; null sends none, and the server's own holds",
     presets: { strict: 8_000 },
-    words: plain
+    words: (tokens) => (tokens === null ? "none" : plain(tokens))
   }),
   escalatedMaxTokens: count(Positive, "HOLDFAST_ESCALATED_MAX_TOKENS", {
     about: "output budget of the one raise after a cut answer",

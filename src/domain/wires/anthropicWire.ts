@@ -126,6 +126,9 @@ const toolChoice = (choice: unknown, isParallel: unknown): Json => {
   return isParallel === false ? { tool_choice: { type: "auto", ...single } } : {}
 }
 
+/** This API demands a budget: sent where the policy has none. */
+const demandedTokens = 8_000
+
 /** The JSON body. Fields of the caller pass through; those OpenAI spells otherwise are translated. */
 export const toBody = (request: WireRequest, cacheTtl: CacheTtl | null, stream: boolean): Json => {
   const {
@@ -151,7 +154,7 @@ export const toBody = (request: WireRequest, cacheTtl: CacheTtl | null, stream: 
     ...(stop === undefined ? {} : { stop_sequences: Array.isArray(stop) ? stop : [stop] }),
     ...(tools.length === 0 ? {} : toolChoice(choice, isParallel)),
     model: request.model,
-    max_tokens: request.maxOutputTokens,
+    max_tokens: request.maxOutputTokens ?? demandedTokens,
     ...(system.length === 0 ? {} : { system: marked(system, markers.system) }),
     messages: turnsOf(messages, leading, markers),
     ...(tools.length === 0 ? {} : { tools: marked(tools.map(toTool), markers.tools) }),

@@ -68,7 +68,7 @@ class Spellings {
 }
 
 /** Names of the tools that are offered and of those a model called without being offered them. */
-const namesOf = (request: ModelRequest, profile: ProviderProfile): Spellings => {
+const namesOf = (request: Pick<ModelRequest, "messages" | "tools">, profile: ProviderProfile): Spellings => {
   const names = new Spellings()
   const offered = (request.tools ?? []).map((tool) => tool.function.name)
   const called = request.messages.flatMap((message) =>
@@ -247,7 +247,10 @@ const fitTool = (tool: ToolSpec, names: Spellings): ToolSpec => {
 }
 
 /** The names alone: what a reply's reader needs. */
-export const ownNames = (request: ModelRequest, profile: ProviderProfile): ((wire: string) => string) => {
+export const ownNames = (
+  request: Pick<ModelRequest, "messages" | "tools">,
+  profile: ProviderProfile
+): ((wire: string) => string) => {
   let names: Spellings | null = null
   return (wire) => (names ??= namesOf(request, profile)).ownOf(wire)
 }
@@ -256,7 +259,10 @@ export const ownNames = (request: ModelRequest, profile: ProviderProfile): ((wir
 const withoutEmptyTurns = (messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
   messages.filter((message, at) => at === messages.length - 1 || !isEmptyTurn(message))
 
-export const fit = (request: ModelRequest & { readonly model: string }, profile: ProviderProfile): Fitted => {
+export const fit = (
+  request: Pick<ModelRequest, "messages" | "tools"> & { readonly model: string },
+  profile: ProviderProfile
+): Fitted => {
   const names = namesOf(request, profile)
   const ids = new CallIds(profile.callIds)
   const own = withoutEmptyTurns(withoutForeign(request.messages, request.model))

@@ -65,7 +65,7 @@ export const toBody = (
     model: request.model,
     messages,
     ...(tools.length === 0 ? {} : { tools }),
-    [budgetParam]: request.maxOutputTokens,
+    ...(request.maxOutputTokens === null ? {} : { [budgetParam]: request.maxOutputTokens }),
     ...(stream ? { stream: true, stream_options: params["stream_options"] ?? { include_usage: true } } : {})
   }
 }

@@ -141,7 +141,7 @@ export const toBody = (request: WireRequest, profile: ProviderProfile, stream: b
     model: request.model,
     input: inputOf(messages, isStored),
     ...(request.tools === undefined || request.tools.length === 0 ? {} : { tools: request.tools.map(toTool) }),
-    max_output_tokens: request.maxOutputTokens,
+    ...(request.maxOutputTokens === null ? {} : { max_output_tokens: request.maxOutputTokens }),
     ...(stream ? { stream: true } : {})
   }
 }

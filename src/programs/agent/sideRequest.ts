@@ -34,6 +34,7 @@ export const sentAs = (wire: WireRequest, prices: Prices | null): Effect.Effect<
     model: wire.model,
     prices,
     maxOutputTokens: wire.maxOutputTokens,
+    longestReply: wire.maxOutputTokens ?? 0,
     promptTokens: guarded(estimate)(wire.messages, wire.tools ?? [])
   }))
 

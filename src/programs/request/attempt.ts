@@ -40,6 +40,7 @@ const sentAs = (run: Run, plan: AttemptPlan): Sent => ({
   model: plan.route.model,
   prices: plan.route.prices,
   maxOutputTokens: plan.maxOutputTokens,
+  longestReply: plan.route.outputLimit ?? run.options.policy.escalatedMaxTokens,
   promptTokens: plan.promptTokens
 })
 

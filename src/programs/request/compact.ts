@@ -49,6 +49,7 @@ const bookFor =
         model: request.model,
         prices: route.prices,
         maxOutputTokens: request.maxOutputTokens,
+        longestReply: route.outputLimit ?? policy.escalatedMaxTokens,
         promptTokens: local(request.messages, [])
       },
       makeMeter(),

@@ -54,7 +54,10 @@ export interface Sent {
   readonly attempt: number | null
   readonly model: string
   readonly prices: Prices | null
-  readonly maxOutputTokens: number
+  /** null = no budget is sent. */
+  readonly maxOutputTokens: number | null
+  /** What the reply may be long at most where no budget says it; for the session's budget. */
+  readonly longestReply: number
   /** Estimated. */
   readonly promptTokens: number
 }
@@ -118,7 +121,8 @@ const entryOf = (books: Books, receipt: Receipt, ending: Ending, usage: Usage.Us
   }
 }
 
-const worstFor = (sent: Sent): Worst => worstOf(sent.prices, sent.promptTokens, sent.maxOutputTokens)
+const worstFor = (sent: Sent): Worst =>
+  worstOf(sent.prices, sent.promptTokens, sent.maxOutputTokens ?? sent.longestReply)
 
 /** Admits a request; it must be closed, however it ends. */
 export const openReceipt = (books: Books, sent: Sent, meter: Meter): Effect.Effect<Receipt, BudgetExceeded> =>

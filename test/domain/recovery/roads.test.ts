@@ -696,6 +696,46 @@ describe("the caller's cap", () => {
   })
 })
 
+describe("no budget", () => {
+  const free = make({ routes: [{ model: "a", contextWindow: 100_000, outputLimit: 64_000 }], initialMaxTokens: null })
+  const stopped = (
+    outputTokens: number | null,
+    more: Partial<Extract<Outcome, { _tag: "Truncated" }>> = {}
+  ): Outcome => ({
+    _tag: "Truncated",
+    textLength: 9,
+    toolCalls: 0,
+    outputTokens,
+    durationMillis: 1_000,
+    sentTokens: null,
+    promptTokens: 1,
+    ...nothingSeen,
+    ...more
+  })
+
+  it("is sent when the policy has none and the caller no cap, whatever limits are known", () => {
+    const budget = (state: Partial<RecoveryState>) => planOf(free, stateOf(free, state), 90_000).maxOutputTokens
+    assert.deepStrictEqual([budget({}), budget({ callerCap: 500 }), budget({ callerCap: 20_000 })], [null, 500, 9_100])
+  })
+
+  it.each<readonly [string, Outcome, Partial<RecoveryState>, string]>([
+    ["a server's small default", stopped(16), {}, "Escalate"],
+    ["a default nobody counts", stopped(null), {}, "Escalate"],
+    ["a default above the raise", stopped(64_000), {}, "Continue"],
+    ["a default, raised before", stopped(16), { raised: true, maxOutputTokens: 64_000 }, "Continue"],
+    ["a shown reply", stopped(16, { delivered: 9 }), {}, "Continue"]
+  ])("leaves a stop at %s to the roads", (_rule, outcome, state, then) => {
+    assert.strictEqual(step(free, outcome, state).action._tag, then)
+  })
+
+  it("is gone back to when the raise is refused", () => {
+    const raised = step(free, stopped(16))
+    assert.deepStrictEqual([raised.action._tag, planOf(free, raised.state, 1).maxOutputTokens], ["Escalate", 64_000])
+    const back = step(free, fault("invalid_request", { status: 400 }), { ...raised.state })
+    assert.deepStrictEqual([back.action._tag, planOf(free, back.state, 1).maxOutputTokens], ["Continue", null])
+  })
+})
+
 describe("what was shown", () => {
   const text: Seen = { delivered: 9, unfinishable: false, replayDiffers: false }
   const bare: Seen = { delivered: 0, unfinishable: true, replayDiffers: false }

@@ -89,6 +89,11 @@ describe("a message body", () => {
 })
 
 describe("a request", () => {
+  it("has a budget even when none is wanted: the API demands one", () => {
+    const given = request([{ role: "user", content: "go" }])
+    assert.strictEqual(toBody({ ...given, maxOutputTokens: null }, null, false)["max_tokens"], 8_000)
+  })
+
   it("puts leading system messages first and pairs results with the user's next words", () => {
     const body = toBody(
       request([

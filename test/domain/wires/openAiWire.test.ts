@@ -147,6 +147,10 @@ describe("a body", () => {
       }
     )
   })
+  it("has no budget when none is sent", () => {
+    const body = toBody({ ...wire, maxOutputTokens: null }, openai, "max_tokens", false)
+    assert.deepStrictEqual(Object.keys(body).toSorted(), ["messages", "model"])
+  })
   it("asks for usage in a stream, unless the caller says otherwise", () => {
     assert.deepStrictEqual(toBody(wire, openai, "max_tokens", true)["stream_options"], { include_usage: true })
     assert.deepStrictEqual(

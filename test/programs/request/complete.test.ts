@@ -270,7 +270,7 @@ describe("for any script of slow answers", () => {
           const next = main[index + 1]
           if (next === undefined || entry.until === null || !entry.isAnswered) return
           // What is answered with a failure of another kind than these ends the request, unless it refuses a raise.
-          const isRaised = entry.request.maxOutputTokens > policy.initialMaxTokens
+          const isRaised = (entry.request.maxOutputTokens ?? 0) > (policy.initialMaxTokens ?? 0)
           if (!retryable.has(entry.answer))
             assert.isTrue(
               ["length", "prompt_too_long"].includes(entry.answer) || isRaised,

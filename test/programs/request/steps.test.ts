@@ -81,6 +81,28 @@ describe("the caller's cap", () => {
   })
 })
 
+describe("no budget", () => {
+  it.effect("reaches the client, and the session's budget counts the longest reply", () =>
+    Effect.gen(function* () {
+      const model = ScriptedModel.make([{ reply: { text: "fine" } }])
+      const ledger = yield* BudgetMemory.make({ maxTokens: 1_000_000, maxCostUsd: null })
+      const routes = [{ model: "m", outputLimit: 70_000 }] as const
+      const { layer } = world([], { initialMaxTokens: null, routes }, model.client)
+      yield* complete().pipe(
+        Effect.provide(layer),
+        Effect.provideService(BudgetLedger, ledger),
+        Effect.provideService(TokenEstimate, () => 10)
+      )
+      assert.deepStrictEqual(
+        model.requests.map((sent) => sent.maxOutputTokens),
+        [null]
+      )
+      // The reply tells no usage: it may have been as long as the model writes.
+      assert.strictEqual((yield* ledger.balance).spent.tokens, 70_010)
+    })
+  )
+})
+
 describe("a structured answer", () => {
   const structured = { ...request, params: { response_format: { type: "json_object" } } }
   const half = { ...cut, text: '{"a":' }

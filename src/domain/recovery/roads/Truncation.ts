@@ -20,8 +20,13 @@ const notContinuable = (partial: Partial): "TruncatedToolCall" | "EmptyFragment"
 /** A stop at the budget the caller has set is what the caller asked for; a tool call that is cut is never a value. */
 const isAsked = (state: RecoveryState, outcome: Truncated): boolean => {
   const left = capLeft(state)
-  return left !== null && outcome.toolCalls === 0 && Math.max(outcome.sentTokens, outcome.outputTokens ?? 0) >= left
+  return (
+    left !== null && outcome.toolCalls === 0 && Math.max(outcome.sentTokens ?? 0, outcome.outputTokens ?? 0) >= left
+  )
 }
+
+/** The budget that stopped the reply: ours, or the server's own, which shows only in what was written. */
+const limitOf = (outcome: Truncated): number => outcome.sentTokens ?? outcome.outputTokens ?? 0
 
 /** Under this duration in milliseconds a rate is noise. */
 const shortestMeasure = 1
@@ -45,7 +50,7 @@ export const hasTimeToRaise = (
   if (policy.raise !== "ifTimeAllows") return policy.raise === "always"
   const rate = rateOf(outcome)
   const end = state.streaming ? state.hardCap : endOf(state)
-  return rate === null || end === null || (end - tick.now) * rate >= 2 * outcome.sentTokens
+  return rate === null || end === null || (end - tick.now) * rate >= 2 * limitOf(outcome)
 }
 
 /** The budget that is wanted after a raise, when the clamped one is larger than what was sent; null = no room. */
@@ -57,7 +62,7 @@ const raisedBudget = (policy: RecoveryPolicy, state: RecoveryState, outcome: Tru
     outcome.promptTokens,
     capLeft(state)
   )
-  return clamped > outcome.sentTokens ? policy.escalatedMaxTokens : null
+  return clamped > limitOf(outcome) ? policy.escalatedMaxTokens : null
 }
 
 export const onTruncated = (
@@ -89,7 +94,7 @@ export const onTruncated = (
 }
 
 /** A stop at the budget used all of it, when nobody says otherwise. */
-const tokensOf = (outcome: Truncated): number => outcome.outputTokens ?? outcome.sentTokens
+const tokensOf = (outcome: Truncated): number => outcome.outputTokens ?? limitOf(outcome)
 
 const pick = (outcome: Truncated): Partial & { readonly tokens: number } => ({
   textLength: outcome.textLength,
