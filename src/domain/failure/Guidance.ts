@@ -10,6 +10,8 @@ export interface Situation {
   readonly code: string | null
   /** The refused field, by name; left out or null = none is named. */
   readonly param?: string | null
+  /** Host and port that never answered; left out or null = not known. */
+  readonly address?: string | null
   readonly status: number | null
   /** Epoch milliseconds of a known reset; null = unknown. */
   readonly resetAtEpochMillis: number | null
@@ -80,8 +82,14 @@ const budgetRefused =
 const settingGuidance = ({ kind, param }: Situation): string | null =>
   kind === "invalid_request" && refusedPart(param ?? null) === "budget" ? budgetRefused : null
 
+/** An address that nobody has ever answered at is most likely the wrong one. */
+const addressGuidance = ({ kind, address = null }: Situation): string | null =>
+  kind === "connection" && address !== null
+    ? `Nothing has ever answered at ${address}: check the base URL, its port, the network and the proxy.`
+    : null
+
 const sentenceOf = (situation: Situation): string =>
-  fieldGuidance(situation) ?? settingGuidance(situation) ?? codeGuidance(situation)
+  fieldGuidance(situation) ?? addressGuidance(situation) ?? settingGuidance(situation) ?? codeGuidance(situation)
 
 const codeGuidance = ({ kind, code }: Situation): string =>
   (code === null ? undefined : codeWords[kind]?.find(([, codes]) => codes.includes(code))?.[0]) ??

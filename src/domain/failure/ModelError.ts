@@ -44,6 +44,10 @@ const fieldsOf = (kind: FaultKind) => ({
   resetAt: Schema.NullOr(Schema.Finite).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   timer: Schema.NullOr(Timer).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   detail: Schema.optionalKey(Schema.Redacted(Schema.String)),
+  /** Host and port that have never answered this client; null = something there has, or it is not known. */
+  address: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
+  /** What was thrown in place of an answer when it names no network fault: most likely a mistake in a program. */
+  cause: Schema.optionalKey(Schema.Defect()),
   /** Tokens the provider booked although the answer cannot be used; null = unknown. */
   usage: Schema.NullOr(Usage).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   /** Requests of the main conversation when recovery handed this error on; 0 from a raw client. */
@@ -79,7 +83,8 @@ const sentenceOf = (error: AnyFailure): string => {
     ...(error.status === null ? [] : [`HTTP ${error.status}`]),
     ...(error.code === null ? [] : [error.code]),
     ...(error.timer === null ? [] : [`${error.timer} timer`]),
-    ...(error.model === null ? [] : [error.model])
+    ...(error.model === null ? [] : [error.model]),
+    ...(error.address === null ? [] : [`at ${error.address}`])
   ]
   const words = saidOf(error.kind, error.status)
   return facts.length === 0 ? words : `${words} (${facts.join(", ")})`
@@ -90,6 +95,7 @@ const adviceOf = (error: AnyFailure): string =>
     kind: error.kind,
     code: error.code,
     param: error.param,
+    address: error.address,
     status: error.status,
     resetAtEpochMillis: error.resetAt,
     inBand: error.status === inBandStatus
@@ -256,6 +262,8 @@ export interface Failure {
   readonly resetAt?: number | null
   readonly timer?: Timer | null
   readonly usage?: Usage | null
+  readonly address?: string | null
+  readonly cause?: unknown
   /** The provider's own words; known secrets must have been replaced. */
   readonly providerMessage?: string | null
 }
@@ -278,6 +286,8 @@ export const makeModelError = (
     resetAt: failure.resetAt ?? null,
     timer: failure.timer ?? null,
     usage: failure.usage ?? null,
+    address: failure.address ?? null,
+    ...(failure.cause === undefined ? {} : { cause: failure.cause }),
     ...(typeof failure.providerMessage === "string" ? { detail: Redacted.make(failure.providerMessage) } : {})
   })
 }
@@ -305,6 +315,8 @@ export const handOn = (error: ModelError, handover: Handover): ModelError => {
     resetAt: error.resetAt,
     timer: error.timer,
     usage: error.usage,
+    address: error.address,
+    ...(error.cause === undefined ? {} : { cause: error.cause }),
     ...(error.detail === undefined ? {} : { detail: error.detail }),
     ...handover
   })

@@ -275,6 +275,16 @@ export const codeWords: { readonly [K in FaultKind]?: ReadonlyArray<CodeAdvice> 
       ["tokens", "token_quota_exceeded", "GenerateContentInputTokensPerModelPerMinute-FreeTier"]
     ]
   ],
+  connection: [
+    [
+      "The server's certificate cannot be trusted, and asking again does not change that. Check the base URL, the machine's clock, and whether a proxy's own certificate has to be known (NODE_EXTRA_CA_CERTS).",
+      ["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID", "DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN"]
+    ],
+    [
+      "The server's certificate cannot be trusted, and asking again does not change that. Check the base URL, the machine's clock, and whether a proxy's own certificate has to be known (NODE_EXTRA_CA_CERTS).",
+      ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "ERR_TLS_CERT_ALTNAME_INVALID"]
+    ]
+  ],
   overloaded: [
     [
       "The model is not ready yet. Try again in a minute, or add a fallback model.",

@@ -55,6 +55,10 @@ export const Outcome = Schema.TaggedUnion({
   Faulted: {
     ...FaultFields,
     ...ShownFields,
+    /** No answer has ever come from this address. */
+    unanswered: Schema.optionalKey(Schema.Boolean),
+    /** What was thrown in place of an answer names no network fault. */
+    unnamed: Schema.optionalKey(Schema.Boolean),
     /** Index of another route that takes the request now while the breaker of this one is open; null = none. */
     other: Schema.NullOr(Count)
   },

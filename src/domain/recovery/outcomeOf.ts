@@ -25,9 +25,13 @@ const isSuspected = (policy: RecoveryPolicy, { status, code, param }: ModelError
 
 export const outcomeOfError = (policy: RecoveryPolicy, error: ModelError, asked: Asked, seen: Seen): Outcome => {
   const { kind, status, code, hints, shouldRetry } = error
+  const about = {
+    ...(error.address === null ? {} : { unanswered: true }),
+    ...(kind === "connection" && error.cause !== undefined ? { unnamed: true } : {})
+  }
   return kind === "prompt_too_long" || isSuspected(policy, error, asked)
     ? { _tag: "PromptTooLong", status, code, ...seen }
-    : { _tag: "Faulted", kind, status, code, hints, shouldRetry, ...seen, other: null }
+    : { _tag: "Faulted", kind, status, code, hints, shouldRetry, ...about, ...seen, other: null }
 }
 
 /** As much of a reply as tells how it ended. */

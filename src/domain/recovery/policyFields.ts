@@ -76,6 +76,11 @@ export const policyFields = {
     presets: { strict: 10, broad: 20, unattended: null, background: 3 },
     words: (most) => (most === null ? "unlimited" : String(most))
   }),
+  unreachableAfter: field(Schema.NullOr(Positive), {
+    about: "tries of an address that has never answered, after which the request ends and names it",
+    presets: { strict: null, broad: 3, unattended: null },
+    words: (tries) => (tries === null ? "never" : String(tries))
+  }),
   backoff: field(
     group({
       base: defaulted(Span, 500),

@@ -118,6 +118,7 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
         options.fetchOptions ??
         (options.client === undefined && secrets.length > 0 ? null : (options.client ?? sdk))
     }),
+    address: sdk.baseURL,
     profile,
     requestIdHeader: "request-id",
     malformed: AnthropicResponseError,

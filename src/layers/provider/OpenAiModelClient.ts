@@ -137,6 +137,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
       account: secrets.length === 0 ? null : [sdk.apiKey, sdk.organization, sdk.project].join(" "),
       own: secrets.length === 0 ? (options.client ?? keyFunction(options.apiKey) ?? sdk) : ownTransport(options)
     }),
+    address: sdk.baseURL,
     profile,
     requestIdHeader: "x-request-id",
     malformed: OpenAIResponseError,

@@ -9,6 +9,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { answerLimits, type AnswerLimits } from "../../domain/chat/AnswerLimits.ts"
 import { parsedOrText } from "../../domain/chat/json.ts"
+import { hostAndPort } from "../../domain/provider/connection.ts"
 import { classifyAnswer, type Verdict } from "../../domain/provider/classify.ts"
 import {
   makeModelError,
@@ -48,6 +49,8 @@ export type Thrown = ThrownAnswer | "no answer" | "not built"
 export interface Wire {
   /** Whom the requests reach; see `ModelClient`. */
   readonly identity: string
+  /** Where requests go. */
+  readonly address: string
   readonly profile: ProviderProfile
   /** Header with the provider's own id of a request. */
   readonly requestIdHeader: string
@@ -98,12 +101,30 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
       : errorFrom({ kind, status: 200, code: problem.code, model, providerRequestId: requestId, usage })
   }
 
+  /** Something at this address has answered this client before. */
+  let hasAnswered = false
+
+  /** No answer came. What names no network fault is kept whole: it is most likely a mistake in a program. */
+  const unreached = (cause: unknown, model: string): ModelError => {
+    const code = networkCode(cause)
+    const inner = cause instanceof Error && cause.cause !== undefined ? cause.cause : cause
+    return errorFrom({
+      kind: "connection",
+      status: null,
+      code,
+      model,
+      address: hasAnswered || code === null ? null : hostAndPort(wire.address),
+      ...(code === null ? { cause: inner } : {})
+    })
+  }
+
   /** What the SDK throws before or instead of an answer. The body of a failed answer is read here. */
   const errorOf = Effect.fnUntraced(function* (cause: unknown, { model, limits = answerLimits }: WireRequest) {
     const thrown = wire.thrownBy(cause)
     if (thrown === "not built")
       return errorFrom({ kind: "invalid_request", status: null, code: "request_not_built", model })
-    if (thrown === "no answer") return errorFrom({ kind: "connection", status: null, code: networkCode(cause), model })
+    if (thrown === "no answer") return unreached(cause, model)
+    hasAnswered = true
     const exchange = thrown.headers === undefined ? undefined : exchanges.get(thrown.headers)
     const body: unknown =
       exchange === undefined ? thrown.error : parsedOrText(yield* readErrorText(exchange.body, limits.errorBytes))
@@ -158,6 +179,7 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
         return abortable(
           async (signal) => {
             const response = await send(request, false, signal)
+            hasAnswered = true
             const secrets = secretsBehind(response.headers)
             const headers = allowedHeaders(response.headers, secrets)
             context = contextOf(request, headers)
@@ -196,6 +218,7 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
       },
       (cause) => cause
     ).pipe(Effect.catch((cause) => failed(request, cause, null)))
+    hasAnswered = true
     const secrets = secretsBehind(response.headers)
     const headers = allowedHeaders(response.headers, secrets)
     const context = contextOf(request, headers)

@@ -1,6 +1,7 @@
 /**
  * The transient road: what is retried, how long the wait is, and when another route takes over. Pure; milliseconds.
  */
+import { isCertificateCode, isNowhereCode } from "../../provider/connection.ts"
 import type { Faulted, SummaryFaulted } from "../Outcome.ts"
 import type { RetryClass, OutcomeClass, RecoveryPolicy } from "../RecoveryPolicy.ts"
 import { routeAt } from "../RecoveryPolicy.ts"
@@ -66,6 +67,7 @@ const isStatusBound = (policy: RecoveryPolicy): boolean =>
 export const isRetryable = (policy: RecoveryPolicy, fault: Fault): boolean => {
   // A quota verdict beats any header, and a "do not" is obeyed everywhere.
   if (fault.kind === "quota_exhausted" || fault.shouldRetry === false) return false
+  if (fault.kind === "connection" && isCertificateCode(fault.code)) return false
   const group = classOf(fault)
   return (
     byStatus(policy.retry, fault) ||
@@ -166,6 +168,17 @@ const hintWait = (policy: RecoveryPolicy, state: RecoveryState, millis: number, 
 /** Of a fragment whose tokens nobody has counted. */
 const charsPerToken = 4
 
+/** Repeats of what was thrown without a network code: a lost connection in a browser, or a mistake in a program. */
+const maxUnnamed = 2
+
+/** Whether a connection failed so often in a row that another try is none: nobody is there, or a program is wrong. */
+const isHopeless = (policy: RecoveryPolicy, fault: Faulted, run: RecoveryState["run"]): boolean => {
+  if (fault.kind !== "connection" || run === null) return false
+  if (fault.unnamed === true) return run.count > maxUnnamed
+  const limit = policy.unreachableAfter
+  return limit !== null && fault.unanswered === true && isNowhereCode(fault.code) && run.count >= limit
+}
+
 /** A fault of the main conversation. */
 export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Faulted, tick: Tick): Transition => {
   const run = countRun(before, runClassOf(policy, fault))
@@ -173,6 +186,7 @@ export const onFault = (policy: RecoveryPolicy, before: RecoveryState, fault: Fa
   if (policy.shedOnOverload && run?.class === "overload") return fail(state, "Shed")
   if (!isRetryable(policy, fault)) return onGone(policy, state, fault, tick) ?? fail(state, "Passthrough")
   if (run?.class === "sample" && run.count > maxSamples) return fail(state, "Passthrough")
+  if (isHopeless(policy, fault, run) && nextRoute(policy, state, run) === null) return fail(state, "Passthrough")
   if (policy.onCut === "fail" && (fault.delivered > 0 || fault.unfinishable)) return fail(state, "Passthrough")
   const shown = shownAfterFault(policy, state, fault)
   const keptTokens =
