@@ -7,7 +7,6 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Stream from "effect/Stream"
 import { unpriced } from "../domain/budget/Budget.ts"
 import { ConfigurationError } from "../domain/failure/ConfigurationError.ts"
 import type { ModelReply } from "../domain/chat/ModelReply.ts"
@@ -142,6 +141,7 @@ export const layer = (
           health: makeRouteAdmission(resolved, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf),
           turn: (yield* Turn) ?? makeTurn(),
           callerCap: request.maxOutputTokens ?? null,
+          providerOf: (route) => clientOf(route.client).provider ?? null,
           structured: isStructured(request)
         }
         return {
@@ -159,13 +159,8 @@ export const layer = (
 
       return Recovery.of({
         complete: (request): Effect.Effect<ModelReply, RequestFailure> =>
-          Effect.flatMap(setUp(request, null), complete).pipe(
-            Effect.withSpan("holdfast.complete", undefined, { captureStackTrace: false })
-          ),
-        stream: (request) =>
-          stream((listen) => setUp(request, listen)).pipe(
-            Stream.withSpan("holdfast.stream", { captureStackTrace: false })
-          ),
+          Effect.flatMap(setUp(request, null), complete),
+        stream: (request) => stream((listen) => setUp(request, listen)),
         turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
       })
     })

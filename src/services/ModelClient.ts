@@ -20,5 +20,7 @@ export class ModelClient extends Context.Service<
      * routes; without one a client shares it with no other object.
      */
     readonly identity?: string
+    /** Name of the provider, for whoever traces: the profile's. */
+    readonly provider?: string
   }
 >()("holdfast/services/ModelClient") {}

@@ -245,5 +245,5 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     })
   })
 
-  return ModelClient.of({ identity: wire.identity, generate, stream })
+  return ModelClient.of({ identity: wire.identity, provider: profile.name, generate, stream })
 }

@@ -12,6 +12,7 @@ import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
 import type { ToolResult } from "../../domain/agent/ToolResult.ts"
 import type { ToolboxShape } from "../../services/Toolbox.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
+import { runTool } from "./toolSpan.ts"
 
 interface Started {
   readonly name: string
@@ -71,7 +72,7 @@ export const makeEarlyTools = (
         if (!isHeld && (known === undefined || !isSame(known, call))) {
           if (known !== undefined) yield* Fiber.interrupt(known.fiber)
           // A tool's own requests are none of the turn's, whenever it runs.
-          const fiber = yield* Effect.forkIn(Effect.provideService(toolbox.run(call), RequestWatch, null), scope)
+          const fiber = yield* Effect.forkIn(Effect.provideService(runTool(toolbox, call), RequestWatch, null), scope)
           started.set(at, { name: call.name, arguments: call.arguments, fiber })
         }
         isHeld = isHeld || holdsNext

@@ -2,6 +2,7 @@
  * The agent loop: one model round per step, then its tools, until the model is done, the guard breaks or the step cap is
  * reached. Recovery is its one narrow dependency: a retry is not a step and runs no hook again.
  */
+import { errorTypeOf, inSpan, known } from "../request/spans.ts"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
@@ -37,7 +38,19 @@ export const runAgent = (
   prompt: string | null
 ): Effect.Effect<AgentResult, AgentFailure, Toolbox> => {
   const turn = Effect.provideService(
-    Effect.flatMap(makeRun(options), (run) => Effect.mapError(agentTurn(run, prompt), run.work.withWork)),
+    inSpan(
+      Effect.flatMap(makeRun(options), (run) => Effect.mapError(agentTurn(run, prompt), run.work.withWork)),
+      () => ({
+        name: "invoke_agent",
+        begin: () => ({ "gen_ai.operation.name": "invoke_agent" }),
+        end: (exit) =>
+          known({
+            "error.type": errorTypeOf(exit),
+            "holdfast.agent.steps": Exit.isSuccess(exit) ? exit.value.steps : null,
+            "holdfast.agent.tool_calls": Exit.isSuccess(exit) ? exit.value.toolCalls : null
+          })
+      })
+    ),
     PromptCacheTtl,
     options.cacheTtl === undefined ? "5m" : options.cacheTtl
   )

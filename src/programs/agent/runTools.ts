@@ -7,8 +7,9 @@ import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import type { AgentEvent } from "../../domain/agent/AgentEvent.ts"
 import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
 import type { ToolCall } from "../../domain/chat/ModelReply.ts"
-import { interrupted, isFailure, notRun, sound, type ToolResult } from "../../domain/agent/ToolResult.ts"
+import { interrupted, isFailure, notRun, type ToolResult } from "../../domain/agent/ToolResult.ts"
 import type { ToolboxShape } from "../../services/Toolbox.ts"
+import { runTool } from "./toolSpan.ts"
 
 export interface ToolRun {
   readonly calls: ReadonlyArray<ToolCall>
@@ -57,7 +58,7 @@ export const makeTools = (options: ToolRun, before: LoopGuard.LoopGuardState): T
     Effect.gen(function* () {
       begun[ordinal] = true
       yield* emit({ _tag: "ToolStarted", call })
-      const result = sound(yield* options.early(call, ordinal) ?? toolbox.run(call))
+      const result = yield* options.early(call, ordinal) ?? runTool(toolbox, call)
       found[ordinal] = result
       yield* emit({ _tag: "ToolEnded", call, result })
     })

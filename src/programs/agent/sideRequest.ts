@@ -32,6 +32,7 @@ export const sentAs = (wire: WireRequest, prices: Prices | null): Effect.Effect<
     role: wire.role,
     attempt: wire.role === "main" ? 1 : null,
     model: wire.model,
+    provider: null,
     prices,
     maxOutputTokens: wire.maxOutputTokens,
     longestReply: wire.maxOutputTokens ?? 0,

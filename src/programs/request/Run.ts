@@ -13,7 +13,7 @@ import type { TrailEntry } from "../../domain/failure/Trail.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import type { Outcome } from "../../domain/recovery/Outcome.ts"
 import type { Happening, RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
-import { isSameRoute, type RecoveryPolicy, type RouteName } from "../../domain/recovery/RecoveryPolicy.ts"
+import { isSameRoute, type RecoveryPolicy, type Route, type RouteName } from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf, initial, type RecoveryState } from "../../domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import { usedBy, type TurnCell } from "../../services/Turn.ts"
@@ -34,6 +34,8 @@ export interface RecoverOptions {
   readonly health: RouteAdmission | null
   readonly turn: TurnCell
   readonly callerCap: number | null
+  /** Name of the provider of a route, for whoever traces; null = unknown. */
+  readonly providerOf: (route: Route) => string | null
   /** The answer has a fixed form (JSON, a grammar). */
   readonly structured: boolean
 }

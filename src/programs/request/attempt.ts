@@ -38,6 +38,7 @@ const sentAs = (run: Run, plan: AttemptPlan): Sent => ({
   role: run.options.role,
   attempt: plan.attempt,
   model: plan.route.model,
+  provider: run.options.providerOf(plan.route),
   prices: plan.route.prices,
   maxOutputTokens: plan.maxOutputTokens,
   longestReply: plan.route.outputLimit ?? run.options.policy.escalatedMaxTokens,

@@ -1,5 +1,6 @@
 /** The step that has the window shortened, inside the request's time. Its HTTP requests get receipts like any other. */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { local } from "../../domain/chat/TokenEstimate.ts"
 import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
@@ -8,7 +9,9 @@ import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf } from "../../domain/recovery/RecoveryState.ts"
 import type { Book } from "../../services/Summarizer.ts"
 import { TimeUp } from "./attemptWatch.ts"
+import type { Outcome } from "../../domain/recovery/Outcome.ts"
 import { makeMeter, underReceipt } from "./receipt.ts"
+import { inSpan, type Attributes } from "./spans.ts"
 import { isOver, seenOnly, timeIsUp, type Position, type Run, type Seen } from "./Run.ts"
 
 /** Bounds work that is no attempt of the main conversation. */
@@ -47,6 +50,7 @@ const bookFor =
         role: request.role,
         attempt: null,
         model: request.model,
+        provider: run.options.providerOf(route),
         prices: route.prices,
         maxOutputTokens: request.maxOutputTokens,
         longestReply: route.outputLimit ?? policy.escalatedMaxTokens,
@@ -57,7 +61,19 @@ const bookFor =
     )
   }
 
-export const compact = Effect.fnUntraced(function* (run: Run, position: Position): Effect.fn.Return<Seen> {
+export const compact = (run: Run, position: Position): Effect.Effect<Seen> =>
+  inSpan(compacted(run, position), () => ({
+    name: "holdfast.compact",
+    begin: () => ({ "holdfast.request_id": run.options.requestId }),
+    end: (exit) => (Exit.isSuccess(exit) ? outcomeAttributes(exit.value.outcome) : {})
+  }))
+
+const outcomeAttributes = (outcome: Outcome): Attributes =>
+  outcome._tag === "Compacted"
+    ? { "holdfast.compact.before": outcome.before, "holdfast.compact.after": outcome.after }
+    : { "error.type": outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag }
+
+const compacted = Effect.fnUntraced(function* (run: Run, position: Position): Effect.fn.Return<Seen> {
   const { emit, requestId } = run.options
   if (isOver(run, position.state) || position.plan === null) return timeIsUp
   const summary = run.driver.compact(position.plan, bookFor(run, position))

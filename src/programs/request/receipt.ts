@@ -17,6 +17,7 @@ import type { TrailEntry } from "../../domain/failure/Trail.ts"
 import type { Happening } from "../../domain/recovery/RecoveryEvent.ts"
 import type { Reservation, Worst } from "../../services/BudgetLedger.ts"
 import { TimeUp } from "./attemptWatch.ts"
+import { errorTypeOf, inSpan, known, providerName, replyAttributes, usageAttributes, type Attributes } from "./spans.ts"
 
 /** What one HTTP request has used, filled in while it runs by whoever reads its answer. */
 export interface Meter {
@@ -53,6 +54,8 @@ export interface Sent {
   /** Number of the main request, from 1; null for other roles. */
   readonly attempt: number | null
   readonly model: string
+  /** Name of the provider for whoever traces; null = unknown. */
+  readonly provider: string | null
   readonly prices: Prices | null
   /** null = no budget is sent. */
   readonly maxOutputTokens: number | null
@@ -164,13 +167,53 @@ export const endingOf = (exit: Exit.Exit<ModelReply, ModelError | TimeUp>): Endi
   return { reply: null, error: found._tag === "Some" ? found.value : null }
 }
 
+/** The request inside a span of its own, by the conventions' name for it. */
+const spanned = <E extends ModelError | TimeUp>(
+  books: Books,
+  sent: Sent,
+  meter: Meter,
+  call: Effect.Effect<ModelReply, E>
+): Effect.Effect<ModelReply, E> =>
+  inSpan(call, () => ({
+    name: `chat ${sent.model}`,
+    kind: "client",
+    begin: () =>
+      known({
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": providerName(sent.provider),
+        "gen_ai.request.model": sent.model,
+        "gen_ai.request.max_tokens": sent.maxOutputTokens,
+        "holdfast.request_id": books.requestId,
+        "holdfast.role": sent.role,
+        "holdfast.attempt": sent.attempt
+      }),
+    end: (exit) => endAttributes(sent, meter, endingOf(exit), errorTypeOf(exit))
+  }))
+
+const endAttributes = (sent: Sent, meter: Meter, ending: Ending, errorType: string | null): Attributes => {
+  const usage = usageOf(meter, ending)
+  const error = providersOf(ending.error)
+  return {
+    ...(ending.reply === null ? {} : replyAttributes(ending.reply)),
+    ...usageAttributes(usage),
+    ...known({
+      "error.type": ending.error instanceof TimeUp ? ending.error.what : errorType,
+      "http.response.status_code": error?.status ?? null,
+      "holdfast.error.code": error?.code ?? null,
+      "holdfast.cost_usd": spentUsd(billOf(meter, usage, ending), sent.prices, usage),
+      ...(error === null ? {} : { "holdfast.provider_request_id": error.providerRequestId })
+    })
+  }
+}
+
 /** Admits, runs and settles one HTTP request. */
 export const underReceipt = <E extends ModelError | TimeUp>(
   books: Books,
   sent: Sent,
   meter: Meter,
-  call: Effect.Effect<ModelReply, E>
+  request: Effect.Effect<ModelReply, E>
 ): Effect.Effect<ModelReply, E | BudgetExceeded> => {
+  const call = spanned(books, sent, meter, request)
   if (books.ledger !== null)
     return Effect.acquireUseRelease(
       openReceipt(books, sent, meter),

@@ -28,6 +28,7 @@ import { compact } from "./compact.ts"
 import { failureOf, standingOf } from "./failure.ts"
 import { finish } from "./finish.ts"
 import { makeRun, readTick, type Met, type Position, type RecoverOptions, type Run, type Seen } from "./Run.ts"
+import { errorTypeOf, inSpan, known, providerName, replyAttributes, usageAttributes } from "./spans.ts"
 import { wait } from "./wait.ts"
 
 type Ending = Effect.Effect<ModelReply, RequestFailure>
@@ -45,7 +46,7 @@ export const recover = Effect.fnUntraced(function* (
   const watcher = yield* RequestWatch
   watcher?.began?.(() => standingOf(run, run.here.at, run.now()))
   enter(options.turn, run.startedAt)
-  return yield* Effect.onExit(start(run), (exit) =>
+  return yield* Effect.onExit(spanned(run), (exit) =>
     Effect.suspend(() => {
       leave(options.turn, run.now())
       watcher?.ended?.(run.trail, run.startedAt)
@@ -53,6 +54,33 @@ export const recover = Effect.fnUntraced(function* (
     })
   )
 })
+
+/** The logical request inside a span of its own: its HTTP requests, waits and compactions stand in it. */
+const spanned = (run: Run): Ending => {
+  const { policy, requestId, role, providerOf } = run.options
+  return inSpan(start(run), () => {
+    const route = routeAt(policy, run.here.at.state.route)
+    return {
+      name: run.driver.streaming ? "holdfast.stream" : "holdfast.complete",
+      begin: () =>
+        known({
+          "gen_ai.operation.name": "chat",
+          "gen_ai.provider.name": providerName(providerOf(route)),
+          "gen_ai.request.model": route.model,
+          "holdfast.request_id": requestId,
+          "holdfast.role": role
+        }),
+      end: (exit) => ({
+        ...(Exit.isSuccess(exit) ? { ...replyAttributes(exit.value), ...usageAttributes(exit.value.usage) } : {}),
+        ...known({
+          "error.type": errorTypeOf(exit),
+          "holdfast.attempts": attemptsIn(run.trail),
+          "holdfast.cost_usd": costOfTrail(run.trail)
+        })
+      })
+    }
+  })
+}
 
 /** What must not be sent is refused before the first request. */
 const start = (run: Run): Ending => {
@@ -166,12 +194,8 @@ const follow = Effect.fnUntraced(function* (
   return yield* action._tag === "Compact" ? compact(run, position) : attempt(run, position)
 })
 
-/** Tag of the failure, "Defect" for a fault of the program; null = a reply, or a request that was taken back. */
-const tagOf = (exit: Exit.Exit<ModelReply, RequestFailure>): string | null => {
-  if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return null
-  const found = Cause.findErrorOption(exit.cause)
-  return found._tag === "Some" ? found.value._tag : "Defect"
-}
+const isCancelled = (exit: Exit.Exit<ModelReply, RequestFailure>): boolean =>
+  Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)
 
 /** However a request ends, it is told once, and a probe's place is given back. */
 const end = (run: Run, exit: Exit.Exit<ModelReply, RequestFailure>): Effect.Effect<void> => {
@@ -184,8 +208,8 @@ const end = (run: Run, exit: Exit.Exit<ModelReply, RequestFailure>): Effect.Effe
           requestId,
           attempts: attemptsIn(run.trail),
           ok: Exit.isSuccess(exit),
-          tag: tagOf(exit),
-          cancelled: Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause),
+          tag: isCancelled(exit) ? null : errorTypeOf(exit),
+          cancelled: isCancelled(exit),
           costUsd: costOfTrail(run.trail)
         })
   return health === null ? told : Effect.andThen(health.release(readTick(run)), told)

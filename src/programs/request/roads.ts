@@ -55,6 +55,7 @@ const ask =
           ledger: null,
           health: null,
           turn: (yield* Turn) ?? makeTurn(),
+          providerOf: () => null,
           callerCap: request.maxOutputTokens ?? null,
           structured: isStructured(request)
         }

@@ -4,6 +4,7 @@ import { delayOf, type RecoveryAction } from "../../domain/recovery/RecoveryActi
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import { clockGrainMillis } from "./attemptWatch.ts"
 import type { Position, Run } from "./Run.ts"
+import { inSpan, known } from "./spans.ts"
 
 /** The entry of the request that is waited after tells how long, and what set the length. */
 const noteWait = (run: Run, action: RecoveryAction, delayMillis: number): void => {
@@ -17,7 +18,16 @@ export const wait = (run: Run, position: Position, action: RecoveryAction, tick:
   const delayMillis = delayOf(action)
   if (delayMillis <= 0) return Effect.void
   noteWait(run, action, delayMillis)
-  return sleep(run, position, delayMillis, tick)
+  return inSpan(sleep(run, position, delayMillis, tick), () => ({
+    name: "holdfast.wait",
+    begin: () =>
+      known({
+        "holdfast.request_id": run.options.requestId,
+        "holdfast.attempt": position.state.attempts,
+        "holdfast.wait.ms": delayMillis,
+        "holdfast.wait.origin": "origin" in action ? action.origin : null
+      })
+  }))
 }
 
 /** At each heartbeat the wall clock is read again, since a laptop may have slept. */
