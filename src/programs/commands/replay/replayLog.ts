@@ -1,7 +1,7 @@
 /** A log of events folded through the machine: the same outcomes and ticks must lead to the same actions. */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { parse } from "../../../domain/chat/json.ts"
+import { isObject, parse } from "../../../domain/chat/json.ts"
 import { canonical } from "../../../domain/agent/CanonicalJson.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { Outcome } from "../../../domain/recovery/Outcome.ts"
@@ -44,6 +44,18 @@ export interface Replayed {
 const decodeStarted = Schema.decodeUnknownResult(Schema.toCodecJson(Started))
 const decodeTransitioned = Schema.decodeUnknownResult(Schema.toCodecJson(Transitioned))
 
+const encodePolicy = Schema.encodeUnknownResult(Schema.toCodecJson(RecoveryPolicy))
+
+/** Fields that an earlier version's policy did not have are as when nobody sets them. */
+const completed = (event: unknown): unknown => {
+  const policy: unknown = isObject(event) ? event["policy"] : undefined
+  if (!isObject(policy)) return event
+  const unset = encodePolicy(new RecoveryPolicy({ routes: [{ model: "any" }] }))
+  return Result.isSuccess(unset) && isObject(unset.success)
+    ? { ...(isObject(event) ? event : {}), policy: { ...unset.success, ...policy } }
+    : event
+}
+
 const bad = (line: number, reason: string): ConfigurationError =>
   new ConfigurationError({ field: `line ${line}`, reason })
 
@@ -73,7 +85,7 @@ export const replayLog = (text: string): Replayed => {
     const tag = tagOf(json.success)
     if (tag === null) throw bad(index + 1, "is not an event: it has no _tag")
     if (tag === "Started") {
-      const started = decodeStarted(json.success)
+      const started = decodeStarted(completed(json.success))
       if (Result.isFailure(started)) throw bad(index + 1, "is not a Started event this version can read")
       requests.set(started.success.requestId, { policy: started.success.policy, state: started.success.state })
     }
