@@ -4,6 +4,8 @@ import { defineConfig } from "vitest/config"
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    // Every file in one process of its own would load the SDKs once per file: half the time of a run.
+    isolate: false,
     // A small machine has two cores, and the process that only collects results needs none of its own.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     // Property tests run thousands of programs on a slow machine.
