@@ -13,7 +13,7 @@ const parsed = parseScenarios(path, readFileSync(path, "utf8"))
 const entries = Result.isSuccess(parsed) ? parsed.success : []
 
 /** Not mended yet: an entry that holds has to leave this list. */
-const open: ReadonlyArray<string> = ["D-RP-17", "D-RP-17#2", "D-RP-18", "D-RP-28#2"]
+const open: ReadonlyArray<string> = ["D-RP-17", "D-RP-17#2", "D-RP-18"]
 
 it("reads every reported fault", () => {
   assert.strictEqual(entries.length, 29)
