@@ -136,7 +136,7 @@ describe("a call", () => {
     })
   )
 
-  it.effect("is one span, whether it streams or not", () =>
+  it.effect("is one span with one for its request inside, whether it streams or not", () =>
     Effect.gen(function* () {
       const spans: Array<string> = []
       const tracer = Tracer.make({
@@ -153,7 +153,7 @@ describe("a call", () => {
         Effect.provide(layerOf([{ model: "m" }], {}, model.client)),
         Effect.withTracer(tracer)
       )
-      assert.deepStrictEqual(spans, ["holdfast.complete", "holdfast.stream"])
+      assert.deepStrictEqual(spans, ["holdfast.complete", "chat m", "holdfast.stream", "chat m"])
     })
   )
 
