@@ -2,36 +2,11 @@
  * What one HTTP request can have cost, by how it ended. What certainly never left, or was refused before a reply began,
  * cost nothing; what was sent and told no usage may have cost all it could: it is unknown, never zero.
  */
+import { neverLeft } from "../failure/connectionCodes.ts"
 import type { ModelError } from "../failure/ModelError.ts"
 import type { Usage } from "../chat/Usage.ts"
 import type { Amount } from "./Budget.ts"
 import { costOf, type Prices } from "./Cost.ts"
-
-/** Codes of the system under which no connection came about: no byte of the request was sent. */
-const unsentCodes: ReadonlyArray<string> = [
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "EAI_FAIL",
-  "EHOSTUNREACH",
-  "EHOSTDOWN",
-  "ENETUNREACH",
-  "ENETDOWN",
-  "UND_ERR_CONNECT_TIMEOUT"
-]
-
-/** Beginnings of the codes under which no secure connection came about. */
-const unsentPrefixes: ReadonlyArray<string> = [
-  "CERT_",
-  "UNABLE_TO_",
-  "DEPTH_ZERO_",
-  "SELF_SIGNED_",
-  "ERR_TLS_",
-  "ERR_SSL_"
-]
-
-const neverLeft = (code: string | null): boolean =>
-  code !== null && (unsentCodes.includes(code) || unsentPrefixes.some((prefix) => code.startsWith(prefix)))
 
 /** Statuses with which something between here and the model gives up: the model may have worked on. */
 const relayTimeouts: ReadonlyArray<number> = [504, 524]

@@ -12,3 +12,10 @@ export const shownAddress = (address: string): string => {
   for (const name of new URLSearchParams(url.search).keys()) url.searchParams.set(name, "hidden")
   return String(url)
 }
+
+/** Host and port of an address, for eyes: no user, no path, no query. null = it is none. */
+export const hostAndPort = (address: string): string | null => {
+  if (!URL.canParse(address)) return null
+  const { protocol, hostname, port } = new URL(address)
+  return `${protocol}//${hostname}:${port === "" ? (protocol === "http:" ? 80 : 443) : port}`
+}

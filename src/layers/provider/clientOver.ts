@@ -9,7 +9,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { answerLimits, type AnswerLimits } from "../../domain/chat/AnswerLimits.ts"
 import { parsedOrText } from "../../domain/chat/json.ts"
-import { hostAndPort } from "../../domain/provider/connection.ts"
+import { hostAndPort } from "../../domain/provider/address.ts"
 import { classifyAnswer, type Verdict } from "../../domain/provider/classify.ts"
 import {
   makeModelError,

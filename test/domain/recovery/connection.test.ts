@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeModelError } from "../../../src/domain/failure/ModelError.ts"
-import { hostAndPort } from "../../../src/domain/provider/connection.ts"
+import { hostAndPort } from "../../../src/domain/provider/address.ts"
 import { nothingSeen } from "../../../src/domain/recovery/Outcome.ts"
 import { outcomeOfError } from "../../../src/domain/recovery/outcomeOf.ts"
 import { transition } from "../../../src/domain/recovery/RecoveryMachine.ts"

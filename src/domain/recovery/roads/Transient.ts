@@ -1,7 +1,7 @@
 /**
  * The transient road: what is retried, how long the wait is, and when another route takes over. Pure; milliseconds.
  */
-import { isCertificateCode, isNowhereCode } from "../../provider/connection.ts"
+import { isCertificateCode, isNowhereCode } from "../../failure/connectionCodes.ts"
 import type { Faulted, SummaryFaulted } from "../Outcome.ts"
 import type { RetryClass, OutcomeClass, RecoveryPolicy } from "../RecoveryPolicy.ts"
 import { routeAt } from "../RecoveryPolicy.ts"

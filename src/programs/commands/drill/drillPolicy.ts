@@ -22,13 +22,8 @@ export const modelsOf = (scenario: Scenario): Models => ({
   fallback: scenario.config?.fallback === undefined ? "fallback-model" : scenario.config.fallback
 })
 
-/** A fallback the scenario does not name costs what the primary does: it never stands in the way of a limit in USD. */
-const pricesOf = (config: ScenarioConfig, model: string, primary: string): RouteInput["prices"] =>
-  config.prices?.[model] ??
-  (config.maxCostUsd !== undefined && config.fallback === undefined ? config.prices?.[primary] : undefined)
-
-const routeOf = (config: ScenarioConfig, model: string, primary: string): RouteInput => {
-  const prices = pricesOf(config, model, primary)
+const routeOf = (config: ScenarioConfig, model: string): RouteInput => {
+  const prices = config.prices?.[model]
   return {
     model,
     outputLimit: limitOf(config.modelMaxTokens, model, defaultOutputLimit),
@@ -45,17 +40,24 @@ export const changesOf = (config: ScenarioConfig): Omit<Partial<RecoveryPolicyIn
     : { routeHealth: config.routeHealth === "on" ? presets.broad.routeHealth : null })
 })
 
+/**
+ * Whether a drill that names no fallback has one: not in the background, and not under a limit in USD without a price of its
+ * own, since nothing is ever counted at another model's rate.
+ */
+const hasOwnFallback = (config: ScenarioConfig, preset: PresetName): boolean =>
+  preset !== "background" && (config.maxCostUsd === undefined || config.prices?.["fallback-model"] !== undefined)
+
 export const policyInputOf = (scenario: Scenario, models: Models = modelsOf(scenario)): RecoveryPolicyInput => {
   const config = scenario.config ?? {}
   const preset: PresetName = scenario.preset ?? "strict"
-  const fallback = preset === "background" && config.fallback === undefined ? null : models.fallback
+  const fallback = config.fallback === undefined && !hasOwnFallback(config, preset) ? null : models.fallback
   return {
     ...presets[preset],
     routeHealth: null,
     ...changesOf(config),
     routes:
       fallback === null
-        ? [routeOf(config, models.primary, models.primary)]
-        : [routeOf(config, models.primary, models.primary), routeOf(config, fallback, models.primary)]
+        ? [routeOf(config, models.primary)]
+        : [routeOf(config, models.primary), routeOf(config, fallback)]
   }
 }
