@@ -35,6 +35,15 @@ export const unsupported = (scenario: Scenario): string | null => {
   return null
 }
 
+/** Real milliseconds that a connection may take to close behind a reply that is over: the client gives it a quarter second. */
+const closingMillis = 500
+
+const settled = async (provider: Stage["provider"]): Promise<void> => {
+  const step = 10
+  for (let waited = 0; provider.connectionsOpen() > 0 && waited < closingMillis; waited += step)
+    await new Promise((resolve) => setTimeout(resolve, step))
+}
+
 const playWith = (play: Play): Effect.Effect<ResultLine> => {
   const { stage } = play
   return Effect.gen(function* () {
@@ -42,6 +51,7 @@ const playWith = (play: Play): Effect.Effect<ResultLine> => {
     const outcome = yield* calls(play)
     const elapsedMs = stage.now()
     yield* Fiber.interrupt(acting)
+    yield* Effect.promise(() => settled(stage.provider))
     return lineOf(play, outcome, elapsedMs)
   }).pipe(
     Effect.provide(recoveryOf(play)),

@@ -114,7 +114,7 @@ const scenarios: ReadonlyArray<Readonly<Record<string, unknown>> & { readonly id
     preset: "broad",
     request: { messages, stream: true },
     provider: [sse([text("whole"), stop, { data: "[DONE]" }, { waitMs: 9_000 }, { comment: "still here" }], "hang")],
-    expect: { requestCount: 1, result: { reply: "whole" }, elapsedMs: 0 }
+    expect: { requestCount: 1, result: { reply: "whole" }, elapsedMs: 0, connectionsOpenAtEnd: 0 }
   },
   {
     id: "usage may come late behind the finish reason",
