@@ -2,9 +2,11 @@
  * One owner at a time for a file: a lock file beside it names the process that has it. A lock outlives a process that was
  * killed and is taken over then, since it tells that process from every other.
  */
-import { link, rename, writeFile } from "node:fs/promises"
+import { needed } from "../provider/runtime.ts"
 import { codeOf, prepareFolder, readOwn, removeOwn, writeBeside } from "./ownFile.ts"
 import { isRunning, markOf, ownMark, type ProcessMark } from "./processMark.ts"
+
+const files = () => needed("node:fs/promises")
 
 /** Another process has it. */
 export class Held extends Error {
@@ -29,19 +31,21 @@ const withoutLinks: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSU
 
 /** In two steps, where one is not possible: for an instant the lock says nothing. */
 const putDirectly = (lock: string, text: string): Promise<boolean> =>
-  writeFile(lock, text, { flag: "wx", mode: 0o600 }).then(
-    () => true,
-    (cause: unknown) => {
-      if (codeOf(cause) === "EEXIST") return false
-      throw cause
-    }
-  )
+  files()
+    .writeFile(lock, text, { flag: "wx", mode: 0o600 })
+    .then(
+      () => true,
+      (cause: unknown) => {
+        if (codeOf(cause) === "EEXIST") return false
+        throw cause
+      }
+    )
 
 /** Puts the file there in one step, with all it says; false = there is one. */
 const put = async (lock: string, text: string): Promise<boolean> => {
   const next = await writeBeside(lock, text)
   try {
-    await link(next, lock)
+    await files().link(next, lock)
     return true
   } catch (cause) {
     if (codeOf(cause) === "EEXIST") return false
@@ -55,9 +59,14 @@ const put = async (lock: string, text: string): Promise<boolean> => {
 /** Takes a lock away whose owner is gone. Somebody who was faster may have put a new one there: it is given back. */
 const clear = async (lock: string, stale: string, mark: string): Promise<void> => {
   const away = `${lock}.${mark}.stale`
-  await rename(lock, away).catch(() => undefined)
+  await files()
+    .rename(lock, away)
+    .catch(() => undefined)
   const taken = await readOwn(away).catch(() => null)
-  if (taken !== null && taken !== stale) await link(away, lock).catch(() => undefined)
+  if (taken !== null && taken !== stale)
+    await files()
+      .link(away, lock)
+      .catch(() => undefined)
   await removeOwn(away)
 }
 

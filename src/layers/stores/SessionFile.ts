@@ -2,13 +2,13 @@
  * A session on disk: the canonical history and nothing else, readable by its owner only, with one owner at a time. The
  * folder may be somebody else's: see ownFile.ts.
  */
-import { rename } from "node:fs/promises"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import { isMessage, type Message } from "../../domain/chat/Message.ts"
+import { needed } from "../provider/runtime.ts"
 import { acquire, Held } from "./OwnerLock.ts"
 import { codeOf, NotOurs, readOwn, replaceOwn } from "./ownFile.ts"
 
@@ -69,27 +69,15 @@ const keep = (path: string): Effect.Effect<string, ConfigurationError> =>
   Effect.tryPromise({
     try: async () => {
       const name = `${path.replace(/\.json$/, "")}.${new Date().toISOString().replaceAll(/[:.]/g, "-")}.${process.pid}.json`
-      await rename(path, name)
+      await needed("node:fs/promises").rename(path, name)
       return name
     },
     catch: (cause) =>
       bad(path, `holds an unfinished session that cannot be kept (${codeOf(cause)}): go on with --resume`)
   })
 
-/**
- * The session of a run, its own until the scope ends. Without `resume` an unfinished one is kept under another name; what is
- * no session is never replaced.
- */
-export const open = Effect.fnUntraced(function* (
-  path: string,
-  resume: boolean
-): Effect.fn.Return<Session, ConfigurationError, Scope.Scope> {
-  yield* Effect.acquireRelease(
-    Effect.tryPromise({ try: () => acquire(path), catch: (cause) => bad(path, reasonOf(cause)) }),
-    (release) => Effect.promise(release)
-  )
-  const found = resume ? yield* load(path) : yield* read(path)
-  const keptAs = resume || found === null || isFinished(found) ? null : yield* keep(path)
+/** Writes whole sessions, one after the other; `fault` is why the newest is not on disk. */
+const writer = Effect.fnUntraced(function* (path: string): Effect.fn.Return<Pick<Session, "save" | "fault">> {
   const lock = yield* Semaphore.make(1)
   let fault: string | null = null
   const save = (messages: ReadonlyArray<Message>): Effect.Effect<void> =>
@@ -108,5 +96,25 @@ export const open = Effect.fnUntraced(function* (
       // An interruption that arrives in mid-save ends the run after it: what was finished is saved.
       Effect.uninterruptible
     )
-  return { before: resume ? (found ?? []) : [], keptAs, save, fault: Effect.sync(() => fault) }
+  return { save, fault: Effect.sync(() => fault) }
+})
+
+/** Writes the sessions of a program that is their only owner. A run of its own opens one: `open`. */
+export const make = (path: string): Effect.Effect<Session["save"]> => Effect.map(writer(path), ({ save }) => save)
+
+/**
+ * The session of a run, its own until the scope ends. Without `resume` an unfinished one is kept under another name; what is
+ * no session is never replaced.
+ */
+export const open = Effect.fnUntraced(function* (
+  path: string,
+  resume: boolean
+): Effect.fn.Return<Session, ConfigurationError, Scope.Scope> {
+  yield* Effect.acquireRelease(
+    Effect.tryPromise({ try: () => acquire(path), catch: (cause) => bad(path, reasonOf(cause)) }),
+    (release) => Effect.promise(release)
+  )
+  const found = resume ? yield* load(path) : yield* read(path)
+  const keptAs = resume || found === null || isFinished(found) ? null : yield* keep(path)
+  return { before: resume ? (found ?? []) : [], keptAs, ...(yield* writer(path)) }
 })

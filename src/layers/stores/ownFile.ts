@@ -2,10 +2,12 @@
  * Files of our own in a folder that somebody else may have made: no link is followed, neither for the file nor for its
  * folder, and only a regular file is read or replaced.
  */
-import { randomBytes } from "node:crypto"
-import { constants, type Stats } from "node:fs"
-import { lstat, mkdir, open, rename, unlink } from "node:fs/promises"
-import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path"
+import type { Stats } from "node:fs"
+import { needed } from "../provider/runtime.ts"
+
+const files = () => needed("node:fs/promises")
+const paths = () => needed("node:path")
+const modes = () => needed("node:fs").constants
 
 /** Content belongs to its owner alone. */
 const fileMode = 0o600
@@ -17,10 +19,12 @@ export class NotOurs extends Error {
 }
 
 const statusOf = (path: string): Promise<Stats | null> =>
-  lstat(path).catch((cause: unknown) => {
-    if (codeOf(cause) === "ENOENT") return null
-    throw cause
-  })
+  files()
+    .lstat(path)
+    .catch((cause: unknown) => {
+      if (codeOf(cause) === "ENOENT") return null
+      throw cause
+    })
 
 export const codeOf = (cause: unknown): string => {
   const code: unknown = typeof cause === "object" && cause !== null ? Reflect.get(cause, "code") : undefined
@@ -36,6 +40,7 @@ const kindOf = (found: Stats): string => {
 
 /** The folders to look at: those below the working folder, or else the last one alone. The way to them is the user's. */
 const foldersOf = (path: string): ReadonlyArray<string> => {
+  const { dirname, isAbsolute, join, relative, resolve, sep } = paths()
   const folder = dirname(resolve(path))
   const way = relative(process.cwd(), folder)
   if (way === "" || way === ".." || way.startsWith(`..${sep}`) || isAbsolute(way)) return [folder]
@@ -62,14 +67,14 @@ const checkFile = async (path: string): Promise<boolean> => {
 
 export const prepareFolder = async (path: string): Promise<void> => {
   await checkFolders(path)
-  await mkdir(dirname(path), { recursive: true, mode: folderMode })
+  await files().mkdir(paths().dirname(path), { recursive: true, mode: folderMode })
   await checkFolders(path)
 }
 
 /** The text of a file; null = there is none. O_NONBLOCK: a pipe put there in the meantime keeps nobody waiting. */
 export const readOwn = async (path: string): Promise<string | null> => {
   if (!(await checkFile(path))) return null
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  const file = await files().open(path, modes().O_RDONLY | modes().O_NOFOLLOW | modes().O_NONBLOCK)
   try {
     if (!(await file.stat()).isFile()) throw new NotOurs("is no regular file")
     return await file.readFile("utf8")
@@ -80,9 +85,9 @@ export const readOwn = async (path: string): Promise<string | null> => {
 
 /** A new file with a name nobody else has, beside the given one. It is the caller's to rename or remove. */
 export const writeBeside = async (path: string, text: string): Promise<string> => {
-  const own = `${path}.${process.pid}.${randomBytes(6).toString("hex")}.tmp`
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
-  const file = await open(own, flags, fileMode)
+  const own = `${path}.${process.pid}.${crypto.randomUUID().slice(0, 13)}.tmp`
+  const flags = modes().O_WRONLY | modes().O_CREAT | modes().O_EXCL | modes().O_NOFOLLOW
+  const file = await files().open(own, flags, fileMode)
   try {
     await file.writeFile(text)
     await file.datasync()
@@ -95,7 +100,10 @@ export const writeBeside = async (path: string, text: string): Promise<string> =
   return own
 }
 
-export const removeOwn = (path: string): Promise<void> => unlink(path).catch(() => undefined)
+export const removeOwn = (path: string): Promise<void> =>
+  files()
+    .unlink(path)
+    .catch(() => undefined)
 
 /** Writes the whole file at once: a crash leaves the one before. */
 export const replaceOwn = async (path: string, text: string): Promise<void> => {
@@ -105,7 +113,7 @@ export const replaceOwn = async (path: string, text: string): Promise<void> => {
   try {
     // Once more: what stood there may have been changed while we wrote.
     await checkFile(path)
-    await rename(next, path)
+    await files().rename(next, path)
   } catch (cause) {
     await removeOwn(next)
     throw cause

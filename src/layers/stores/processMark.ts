@@ -1,7 +1,5 @@
 /** What tells one process from every other, also from a later one that got its number. */
-import { execFile } from "node:child_process"
-import { readFile } from "node:fs/promises"
-import { hostname } from "node:os"
+import { needed } from "../provider/runtime.ts"
 
 export interface ProcessMark {
   readonly pid: number
@@ -14,8 +12,8 @@ export interface ProcessMark {
 /** Linux: ticks since the boot, and which boot. */
 const startedByProc = async (pid: number): Promise<string> => {
   const [stat, boot] = await Promise.all([
-    readFile(`/proc/${pid}/stat`, "utf8"),
-    readFile("/proc/sys/kernel/random/boot_id", "utf8")
+    needed("node:fs/promises").readFile(`/proc/${pid}/stat`, "utf8"),
+    needed("node:fs/promises").readFile("/proc/sys/kernel/random/boot_id", "utf8")
   ])
   // The name in brackets may hold blanks and brackets: fields are counted from behind it.
   const ticks = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]
@@ -26,7 +24,7 @@ const startedByProc = async (pid: number): Promise<string> => {
 const startedByPs = (pid: number): Promise<string> =>
   new Promise((resolve) => {
     const options = { timeout: 5_000, env: { PATH: process.env["PATH"] ?? "/bin:/usr/bin", LC_ALL: "C", TZ: "UTC" } }
-    execFile("ps", ["-o", "lstart=", "-p", String(pid)], options, (cause, stdout) =>
+    needed("node:child_process").execFile("ps", ["-o", "lstart=", "-p", String(pid)], options, (cause, stdout) =>
       resolve(cause === null ? stdout.trim() : "")
     )
   })
@@ -37,7 +35,7 @@ const startedOf = (pid: number): Promise<string> =>
 /** The mark of this process. */
 export const ownMark = async (): Promise<ProcessMark> => ({
   pid: process.pid,
-  host: hostname(),
+  host: needed("node:os").hostname(),
   started: await startedOf(process.pid)
 })
 
@@ -53,7 +51,7 @@ const isThere = (pid: number): boolean => {
 
 /** Whether the very process runs. One of another machine cannot be looked at: it counts as running. */
 export const isRunning = async (mark: ProcessMark): Promise<boolean> => {
-  if (mark.host !== hostname()) return true
+  if (mark.host !== needed("node:os").hostname()) return true
   if (!isThere(mark.pid)) return false
   const started = await startedOf(mark.pid)
   return mark.started === "" || started === "" || started === mark.started

@@ -27,7 +27,8 @@ const own: ReadonlyArray<SettingVariable> = [
   { name: "OPENAI_API_KEY", about: "the provider's key; never printed", otherwise: "required" },
   {
     name: "OPENAI_BASE_URL",
-    about: "an http or https address; anything else is refused",
+    about:
+      "an http or https address; anything else is refused, as is one of `.env` while the key comes from elsewhere (`--trust-env-file` allows it)",
     otherwise: "the provider's own"
   },
   { name: "OPENAI_MODEL", about: "the model to ask", otherwise: "required" },
