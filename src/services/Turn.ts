@@ -13,9 +13,11 @@ export interface TurnCell {
   runningSince: number
   /** The route the next request begins with; null, or one its policy does not have = the primary. */
   route: RouteName | null
+  /** Routes that answered that they are not there: no further request of the turn goes to them. */
+  gone: ReadonlyArray<RouteName>
 }
 
-export const makeTurn = (): TurnCell => ({ usedMillis: 0, running: 0, runningSince: 0, route: null })
+export const makeTurn = (): TurnCell => ({ usedMillis: 0, running: 0, runningSince: 0, route: null, gone: [] })
 
 /** Time inside Recovery so far; concurrent requests count once. */
 export const usedBy = (turn: TurnCell, now: number): number =>

@@ -90,6 +90,8 @@ export const initial = (
     readonly callerCap: number | null
     /** Default: false. */
     readonly structured?: boolean
+    /** Routes the turn has left out. Default: none. */
+    readonly gone?: ReadonlyArray<number>
     readonly streaming: boolean
     readonly background: boolean
   }
@@ -99,7 +101,7 @@ export const initial = (
   route: start.route,
   switched: false,
   left: false,
-  gone: [],
+  gone: start.gone ?? [],
   run: null,
   rateLimits: 0,
   hintsInVain: 0,

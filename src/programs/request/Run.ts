@@ -13,7 +13,13 @@ import type { TrailEntry } from "../../domain/failure/Trail.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import type { Outcome } from "../../domain/recovery/Outcome.ts"
 import type { Happening, RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
-import { isSameRoute, type RecoveryPolicy, type Route, type RouteName } from "../../domain/recovery/RecoveryPolicy.ts"
+import {
+  isSameRoute,
+  routeAt,
+  type RecoveryPolicy,
+  type Route,
+  type RouteName
+} from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf, initial, type RecoveryState } from "../../domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import { usedBy, type TurnCell } from "../../services/Turn.ts"
@@ -123,6 +129,7 @@ const firstState = (options: RecoverOptions, driver: AttemptDriver, startedAt: n
     now: startedAt,
     deadline: policy.deadline === null ? null : startedAt + policy.deadline - spent,
     route: indexOf(policy, turn.route),
+    gone: [...policy.routes.keys()].filter((at) => turn.gone.some((name) => isSameRoute(routeAt(policy, at), name))),
     callerCap: options.callerCap,
     structured: options.structured,
     streaming: driver.streaming,

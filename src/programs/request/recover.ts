@@ -188,6 +188,7 @@ const follow = Effect.fnUntraced(function* (
     if (emit !== null) yield* emit({ _tag: "ModelSwitched", requestId, from: action.from, to: action.to })
     // Only a switch moves the turn: another request of it may have switched while this one waited.
     turn.route = routeAt(policy, state.route)
+    turn.gone = state.gone.map((at) => routeAt(policy, at))
   }
   if (note !== null && emit !== null) yield* emit({ _tag: "Noted", requestId, note })
   yield* wait(run, position, action, tick)

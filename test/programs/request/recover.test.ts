@@ -54,6 +54,32 @@ const tooLong: ScriptedModel.Step = { fail: { kind: "prompt_too_long", status: 4
 const whole = (text: string): ScriptedModel.Step => ({ reply: { text } })
 const cut = (text: string): ScriptedModel.Step => ({ reply: { text, finishReason: "length" } })
 
+describe("a route that is gone", () => {
+  const missing: ScriptedModel.Step = { fail: { kind: "not_found", status: 404, code: "model_not_found" } }
+  const busyTwice = policyOf({ ...RecoveryPolicy.broad, routeHealth: null, fallbackAfter: { overload: 1, gone: 1 } })
+
+  it.effect("is not asked again within the turn", () =>
+    Effect.gen(function* () {
+      const world = worldOf(busyTwice, [overloaded, missing, whole("one"), overloaded, whole("two")])
+      const turn = Effect.flatMap(Recovery, (recovery) => recovery.turn(Effect.andThen(complete(), complete())))
+      const exit = yield* toEnd(world, turn)
+      assert.isTrue(Exit.isSuccess(exit) && exit.value.text === "two")
+      assert.deepStrictEqual(
+        world.model.requests.map((request) => request.model),
+        ["primary", "second", "primary", "primary", "primary"]
+      )
+    })
+  )
+
+  it.effect("is named by the failure when nothing else is left", () =>
+    Effect.gen(function* () {
+      const world = worldOf(busyTwice, [missing, missing])
+      const error = errorOf(yield* toEnd(world, complete()))
+      assert.isTrue(isModelError(error) && error._tag === "ModelNotFoundError" && error.model === "second")
+    })
+  )
+})
+
 describe("a request", () => {
   it.effect("books an answer that broke off as begun: what it cost is unknown, never nothing", () =>
     Effect.gen(function* () {
