@@ -142,6 +142,9 @@ const complete = Effect.flatMap(Recovery, (recovery) =>
 /** Instants are floats: differences below a microsecond mean nothing. */
 const grain = 0.001
 
+/** A route that answers so is not there for this request. */
+const gone = new Set(["auth", "permission", "not_found", "quota_exhausted", "invalid_request"])
+
 const retryable = new Set(["rate_limited", "overloaded", "server_error", "connection"])
 
 const play = (world: ReturnType<typeof worldOf>) =>
@@ -269,11 +272,14 @@ describe("for any script of slow answers", () => {
         main.forEach((entry, index) => {
           const next = main[index + 1]
           if (next === undefined || entry.until === null || !entry.isAnswered) return
-          // What is answered with a failure of another kind than these ends the request, unless it refuses a raise.
+          // What is answered with a failure of another kind than these ends the request, unless it refuses a raise, or
+          // says that its route is gone and another one is left.
           const isRaised = (entry.request.maxOutputTokens ?? 0) > (policy.initialMaxTokens ?? 0)
           if (!retryable.has(entry.answer))
             assert.isTrue(
-              ["length", "prompt_too_long"].includes(entry.answer) || isRaised,
+              ["length", "prompt_too_long"].includes(entry.answer) ||
+                isRaised ||
+                (gone.has(entry.answer) && next.request.model !== entry.request.model),
               `went on after ${entry.answer}`
             )
           if (entry.hint !== null && retryable.has(entry.answer) && next.request.model === entry.request.model)
