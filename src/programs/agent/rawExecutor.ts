@@ -18,7 +18,8 @@ import * as Usage from "../../domain/chat/Usage.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { ModelRequestExecutor, RequestFailure } from "../../services/Recovery.ts"
-import { closeReceipt, makeMeter, openReceipt, type Ending } from "../request/receipt.ts"
+import { makeMeter, type Ending } from "../request/httpRequest.ts"
+import { closeReceipt, openReceipt } from "../request/receipt.ts"
 import { sentAs, sideBooks, sideRequest } from "./sideRequest.ts"
 
 export interface RawOptions {

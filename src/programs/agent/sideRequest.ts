@@ -8,7 +8,8 @@ import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
 import type { Book } from "../../services/Summarizer.ts"
-import { makeMeter, underReceipt, type Books, type Sent } from "../request/receipt.ts"
+import { makeMeter, type Sent } from "../request/httpRequest.ts"
+import { underReceipt, type Books } from "../request/receipt.ts"
 
 /** The books of one such request: the session's budget, and whoever collects the trail. It tells no events. */
 export const sideBooks: Effect.Effect<Books> = Effect.gen(function* () {

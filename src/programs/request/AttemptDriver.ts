@@ -10,7 +10,7 @@ import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { Book } from "../../services/Summarizer.ts"
 import type { Progress } from "./attemptWatch.ts"
-import type { Meter } from "./receipt.ts"
+import type { Meter } from "./httpRequest.ts"
 
 /** How a compaction that did not fail ended. */
 export type CompactionOutcome = Extract<Outcome, { readonly _tag: "Compacted" | "NothingToCompact" }>

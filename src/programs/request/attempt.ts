@@ -7,7 +7,8 @@ import { makeModelError, type ModelError } from "../../domain/failure/ModelError
 import { planOf, type AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
 import { makeProgress, movedBy, TimeUp, underTimers, type Progress } from "./attemptWatch.ts"
-import { makeMeter, underReceipt, type Sent } from "./receipt.ts"
+import { makeMeter, type Sent } from "./httpRequest.ts"
+import { underReceipt } from "./receipt.ts"
 import { isOver, limitsOf, readTick, seenOnly, timeIsUp, type Position, type Run, type Seen } from "./Run.ts"
 
 /** Sends one request, unless the time is over, the budget refuses or the route is closed. */

@@ -4,35 +4,35 @@ import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import { nothingSeen } from "../../domain/recovery/Outcome.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
-import { makeConversation, type ConversationOptions } from "./conversation.ts"
+import { makeExchange, type ExchangeOptions } from "./exchange.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import { recover } from "./recover.ts"
 import type { RecoverOptions } from "./Run.ts"
 
-export interface CompleteOptions extends ConversationOptions {
+export interface CompleteOptions extends ExchangeOptions {
   readonly loop: RecoverOptions
   /** The client of a route's name; null = the default one. */
   readonly clientOf: (name: string | null) => (typeof ModelClient)["Service"]
 }
 
 export const complete = (options: CompleteOptions): Effect.Effect<ModelReply, RequestFailure> => {
-  const conversation = makeConversation(options)
+  const exchange = makeExchange(options)
   /** The last reply, until the machine has decided what becomes of it. */
   let last: ModelReply | null = null
   /** The partial a raise has set aside. */
   let aside: ModelReply | null = null
   const driver: AttemptDriver = {
     streaming: false,
-    promptTokens: conversation.promptTokens,
-    fault: conversation.fault,
+    promptTokens: exchange.promptTokens,
+    fault: exchange.fault,
     attempt: (plan) => {
       last = null
-      return Effect.map(options.clientOf(plan.route.client).generate(conversation.wire(plan)), (reply) => {
+      return Effect.map(options.clientOf(plan.route.client).generate(exchange.wire(plan)), (reply) => {
         last = reply
         return reply
       })
     },
-    classify: (result, plan, durationMillis) => conversation.classify(result, plan, durationMillis, nothingSeen),
+    classify: (result, plan, durationMillis) => exchange.classify(result, plan, durationMillis, nothingSeen),
     prepare: (action) =>
       Effect.sync(() => {
         switch (action._tag) {
@@ -41,16 +41,16 @@ export const complete = (options: CompleteOptions): Effect.Effect<ModelReply, Re
             return true
           case "Continue":
             // After a refused raise the fragment is the one that was set aside.
-            conversation.keep((last ?? aside)?.text ?? "")
+            exchange.keep((last ?? aside)?.text ?? "")
             aside = null
             return false
           default:
             return false
         }
       }),
-    compact: conversation.compact,
-    merge: conversation.merge,
-    partial: () => conversation.partial((last ?? aside)?.text ?? null)
+    compact: exchange.compact,
+    merge: exchange.merge,
+    partial: () => exchange.partial((last ?? aside)?.text ?? null)
   }
   return recover(options.loop, driver)
 }

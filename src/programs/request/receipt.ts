@@ -2,31 +2,29 @@
  * The receipt of one HTTP request: admitted by the session's budget before it is sent, settled after, entered in the
  * trail and told as an event. Every request of every role gets its receipt here and nowhere else.
  */
-import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import { worstOf } from "../../domain/budget/Budget.ts"
-import type { Prices } from "../../domain/budget/Cost.ts"
-import { costsNothing, spentOf, spentUsd, type Bill } from "../../domain/budget/Spending.ts"
+import { spentOf, spentUsd, type Bill } from "../../domain/budget/Spending.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
-import type { Role } from "../../domain/chat/ModelRequest.ts"
-import * as Usage from "../../domain/chat/Usage.ts"
+import type * as Usage from "../../domain/chat/Usage.ts"
 import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import type { ModelError } from "../../domain/failure/ModelError.ts"
 import type { TrailEntry } from "../../domain/failure/Trail.ts"
 import type { Happening } from "../../domain/recovery/RecoveryEvent.ts"
 import type { Reservation, Worst } from "../../services/BudgetLedger.ts"
-import { TimeUp } from "./attemptWatch.ts"
-import { errorTypeOf, inSpan, known, providerName, replyAttributes, usageAttributes, type Attributes } from "./spans.ts"
-
-/** What one HTTP request has used, filled in while it runs by whoever reads its answer. */
-export interface Meter {
-  usage: Usage.Usage
-  /** A 200 began: tokens are being spent. */
-  began: boolean
-}
-
-export const makeMeter = (): Meter => ({ usage: Usage.unknown, began: false })
+import type { TimeUp } from "./attemptWatch.ts"
+import {
+  billOf,
+  endAttributes,
+  endingOf,
+  outcomeOf,
+  providersOf,
+  usageOf,
+  type Ending,
+  type Meter,
+  type Sent
+} from "./httpRequest.ts"
+import { errorTypeOf, inSpan, known, providerName } from "./spans.ts"
 
 /** The session's budget as a request needs it. */
 export interface Ledger {
@@ -48,23 +46,6 @@ export interface Books {
   readonly enter: (entry: TrailEntry) => void
 }
 
-/** One HTTP request as it is sent. */
-export interface Sent {
-  readonly role: Role
-  /** Number of the main request, from 1; null for other roles. */
-  readonly attempt: number | null
-  readonly model: string
-  /** Name of the provider for whoever traces; null = unknown. */
-  readonly provider: string | null
-  readonly prices: Prices | null
-  /** null = no budget is sent. */
-  readonly maxOutputTokens: number | null
-  /** What the reply may be long at most where no budget says it; for the session's budget. */
-  readonly longestReply: number
-  /** Estimated. */
-  readonly promptTokens: number
-}
-
 /** An admitted request that is under way. */
 export interface Receipt {
   readonly sent: Sent
@@ -72,32 +53,6 @@ export interface Receipt {
   readonly sentAt: number
   /** null = there is no budget. */
   readonly reservation: Reservation | null
-}
-
-/** How a request ended: with a reply, with an error, or with neither (interrupted). */
-export interface Ending {
-  readonly reply: ModelReply | null
-  readonly error: ModelError | TimeUp | null
-}
-
-const providersOf = (error: Ending["error"]): ModelError | null =>
-  error === null || error instanceof TimeUp ? null : error
-
-const outcomeOf = ({ reply, error }: Ending): string =>
-  reply !== null ? "ok" : error === null ? "interrupted" : error instanceof TimeUp ? error.what : error.kind
-
-/** The last word on what was used: what the reply or the error tells is newer than what came on the way. */
-const usageOf = (meter: Meter, { reply, error }: Ending): Usage.Usage => {
-  const told = reply === null ? (providersOf(error)?.usage ?? null) : reply.usage
-  return told === null ? meter.usage : Usage.update(meter.usage, told)
-}
-
-const billOf = (meter: Meter, usage: Usage.Usage, ending: Ending): Bill => {
-  const error = providersOf(ending.error)
-  if (ending.reply === null && !meter.began && error !== null && costsNothing(error)) return "nothing"
-  // Counts that came on the way of a stream that broke off are a part of the bill, not the bill.
-  const isTold = ending.reply !== null || (error !== null && error.usage !== null)
-  return isTold && Usage.isKnown(usage) ? "final" : "unknown"
 }
 
 const entryOf = (books: Books, receipt: Receipt, ending: Ending, usage: Usage.Usage, bill: Bill): TrailEntry => {
@@ -161,12 +116,6 @@ export const closeReceipt = (books: Books, receipt: Receipt, ending: Ending): Ef
     : Effect.andThen(books.ledger.settle(reservation, spentOf(bill, sent.prices, usage, reservation.worst)), told)
 }
 
-export const endingOf = (exit: Exit.Exit<ModelReply, ModelError | TimeUp>): Ending => {
-  if (Exit.isSuccess(exit)) return { reply: exit.value, error: null }
-  const found = Cause.findErrorOption(exit.cause)
-  return { reply: null, error: found._tag === "Some" ? found.value : null }
-}
-
 /** The request inside a span of its own, by the conventions' name for it. */
 const spanned = <E extends ModelError | TimeUp>(
   books: Books,
@@ -189,22 +138,6 @@ const spanned = <E extends ModelError | TimeUp>(
       }),
     end: (exit) => endAttributes(sent, meter, endingOf(exit), errorTypeOf(exit))
   }))
-
-const endAttributes = (sent: Sent, meter: Meter, ending: Ending, errorType: string | null): Attributes => {
-  const usage = usageOf(meter, ending)
-  const error = providersOf(ending.error)
-  return {
-    ...(ending.reply === null ? {} : replyAttributes(ending.reply)),
-    ...usageAttributes(usage),
-    ...known({
-      "error.type": ending.error instanceof TimeUp ? ending.error.what : errorType,
-      "http.response.status_code": error?.status ?? null,
-      "holdfast.error.code": error?.code ?? null,
-      "holdfast.cost_usd": spentUsd(billOf(meter, usage, ending), sent.prices, usage),
-      ...(error === null ? {} : { "holdfast.provider_request_id": error.providerRequestId })
-    })
-  }
-}
 
 /** Admits, runs and settles one HTTP request. */
 export const underReceipt = <E extends ModelError | TimeUp>(

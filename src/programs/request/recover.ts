@@ -10,14 +10,12 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Random from "effect/Random"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
-import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import { makeModelError } from "../../domain/failure/ModelError.ts"
 import { attemptsIn, costOfTrail } from "../../domain/failure/Trail.ts"
-import { stepsBackoff, type Outcome } from "../../domain/recovery/Outcome.ts"
+import { stepsBackoff } from "../../domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import { transition } from "../../domain/recovery/RecoveryMachine.ts"
 import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
-import { skippedHint } from "../../domain/recovery/roads/Transient.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
@@ -27,8 +25,10 @@ import type { AttemptDriver } from "./AttemptDriver.ts"
 import { compact } from "./compact.ts"
 import { failureOf, standingOf } from "./failure.ts"
 import { finish } from "./finish.ts"
-import { makeRun, readTick, type Met, type Position, type RecoverOptions, type Run, type Seen } from "./Run.ts"
-import { errorTypeOf, inSpan, known, providerName, replyAttributes, usageAttributes } from "./spans.ts"
+import { meet, noteOf, providerIdOf } from "./meet.ts"
+import { requestSpan } from "./requestSpan.ts"
+import { makeRun, readTick, type Position, type RecoverOptions, type Run, type Seen } from "./Run.ts"
+import { errorTypeOf } from "./spans.ts"
 import { wait } from "./wait.ts"
 
 type Ending = Effect.Effect<ModelReply, RequestFailure>
@@ -46,7 +46,7 @@ export const recover = Effect.fnUntraced(function* (
   const watcher = yield* RequestWatch
   watcher?.began?.(() => standingOf(run, run.here.at, run.now()))
   enter(options.turn, run.startedAt)
-  return yield* Effect.onExit(spanned(run), (exit) =>
+  return yield* Effect.onExit(requestSpan(run, start(run)), (exit) =>
     Effect.suspend(() => {
       leave(options.turn, run.now())
       watcher?.ended?.(run.trail, run.startedAt)
@@ -54,33 +54,6 @@ export const recover = Effect.fnUntraced(function* (
     })
   )
 })
-
-/** The logical request inside a span of its own: its HTTP requests, waits and compactions stand in it. */
-const spanned = (run: Run): Ending => {
-  const { policy, requestId, role, providerOf } = run.options
-  return inSpan(start(run), () => {
-    const route = routeAt(policy, run.here.at.state.route)
-    return {
-      name: run.driver.streaming ? "holdfast.stream" : "holdfast.complete",
-      begin: () =>
-        known({
-          "gen_ai.operation.name": "chat",
-          "gen_ai.provider.name": providerName(providerOf(route)),
-          "gen_ai.request.model": route.model,
-          "holdfast.request_id": requestId,
-          "holdfast.role": role
-        }),
-      end: (exit) => ({
-        ...(Exit.isSuccess(exit) ? { ...replyAttributes(exit.value), ...usageAttributes(exit.value.usage) } : {}),
-        ...known({
-          "error.type": errorTypeOf(exit),
-          "holdfast.attempts": attemptsIn(run.trail),
-          "holdfast.cost_usd": costOfTrail(run.trail)
-        })
-      })
-    }
-  })
-}
 
 /** What must not be sent is refused before the first request. */
 const start = (run: Run): Ending => {
@@ -148,29 +121,6 @@ const tickFor = (run: Run, { outcome, movedMillis }: Seen): Effect.Effect<Tick> 
         readTick(run, backoffMillis, movedMillis)
       )
     : Effect.sync(() => readTick(run, null, movedMillis))
-
-/** The provider's id of the HTTP request that was seen; null = it gave none, or there was no request. */
-const providerIdOf = ({ reply, error }: Seen): string | null =>
-  reply?.providerRequestId ?? (error === null || error instanceof BudgetExceeded ? null : error.providerRequestId)
-
-const nameOf = (outcome: Outcome): string =>
-  outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag
-
-const meet = (met: Met, { outcome, error }: Seen, note: string | null): Met => {
-  const lastOutcome = nameOf(outcome)
-  const warnings = note === null || met.warnings.includes(note) ? met.warnings : [...met.warnings, note]
-  if (error === null) return { ...met, lastOutcome, warnings }
-  return error instanceof BudgetExceeded
-    ? { ...met, lastOutcome, warnings, refused: error }
-    : { ...met, lastOutcome, warnings, first: met.first ?? error, last: error }
-}
-
-/** A sentence about a wait hint that counts as absent because it cannot be read; null = there is none. */
-const noteOf = (run: Run, outcome: Outcome, action: RecoveryAction, tick: Tick): string | null => {
-  const isRead = action._tag === "Retry" || action._tag === "Compact"
-  const source = isRead && stepsBackoff(outcome) ? skippedHint(run.options.policy, outcome, tick.wall) : null
-  return source === null ? null : `A wait hint could not be read and was passed over (${source}).`
-}
 
 /** Does what the machine decided, unless it is the end; what came of it. */
 const follow = Effect.fnUntraced(function* (

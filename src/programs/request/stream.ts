@@ -20,8 +20,8 @@ import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Progress } from "./attemptWatch.ts"
 import type { CompleteOptions } from "./complete.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
-import { makeConversation, type Conversation } from "./conversation.ts"
-import type { Meter } from "./receipt.ts"
+import { makeExchange, type Exchange } from "./exchange.ts"
+import type { Meter } from "./httpRequest.ts"
 import { recover } from "./recover.ts"
 
 /** Parts that may wait for a slow consumer before the reads stop. */
@@ -55,7 +55,7 @@ const run = Effect.fnUntraced(function* <R>(
   })
   const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   const cell = { view: StreamView.empty(options.policy.seamRepair) }
-  const reply = yield* recover(options.loop, makeDriver(options, makeConversation(options), out, now, cell))
+  const reply = yield* recover(options.loop, makeDriver(options, makeExchange(options), out, now, cell))
   yield* Queue.offer(out, StreamView.finish(cell.view, reply))
 })
 
@@ -118,7 +118,7 @@ const acceptAll = (cell: ViewCell, parts: ReadonlyArray<ModelPart>): ReadonlyArr
 
 const makeDriver = (
   options: CompleteOptions,
-  conversation: Conversation,
+  exchange: Exchange,
   out: Out,
   now: () => number,
   cell: ViewCell
@@ -148,26 +148,23 @@ const makeDriver = (
       const { reply } = cell.view
       return reply === null ? Effect.fail(interrupted(null)) : Effect.succeed(reply)
     })
-    return Effect.andThen(
-      Stream.runForEachArray(options.clientOf(client).stream(conversation.wire(plan)), onRead),
-      ended
-    )
+    return Effect.andThen(Stream.runForEachArray(options.clientOf(client).stream(exchange.wire(plan)), onRead), ended)
   }
   return {
     streaming: true,
-    promptTokens: conversation.promptTokens,
-    fault: conversation.fault,
+    promptTokens: exchange.promptTokens,
+    fault: exchange.fault,
     attempt,
     classify: (result, plan, durationMillis) =>
-      conversation.classify(result, plan, durationMillis, {
+      exchange.classify(result, plan, durationMillis, {
         delivered: StreamView.deliveredOf(cell.view),
         unfinishable: StreamView.isUnfinishable(cell.view),
         replayDiffers: cell.view.differs
       }),
-    prepare: (action) => prepare(conversation, out, cell, action),
-    compact: conversation.compact,
-    merge: conversation.merge,
-    partial: () => conversation.partial(StreamView.partialOf(cell.view))
+    prepare: (action) => prepare(exchange, out, cell, action),
+    compact: exchange.compact,
+    merge: exchange.merge,
+    partial: () => exchange.partial(StreamView.partialOf(cell.view))
   }
 }
 
@@ -178,12 +175,7 @@ const noteUsage = (meter: Meter, view: StreamView.StreamView): void => {
 }
 
 /** Does to window and view what the machine has decided. True = what the consumer had is dropped, or set aside. */
-const prepare = (
-  conversation: Conversation,
-  out: Out,
-  cell: ViewCell,
-  action: RecoveryAction
-): Effect.Effect<boolean> =>
+const prepare = (exchange: Exchange, out: Out, cell: ViewCell, action: RecoveryAction): Effect.Effect<boolean> =>
   Effect.suspend(() => {
     const { view } = cell
     const show = ({ view: next, parts }: StreamView.Told): Effect.Effect<void> => {
@@ -191,7 +183,7 @@ const prepare = (
       return parts.length === 0 ? Effect.void : Effect.asVoid(Queue.offerAll(out, parts))
     }
     if (action._tag === "Continue") {
-      conversation.keep(StreamView.fragmentOf(view))
+      exchange.keep(StreamView.fragmentOf(view))
       return Effect.as(show(StreamView.goOn(view)), false)
     }
     if (action._tag === "Escalate") return Effect.as(show(StreamView.setAside(view)), true)
@@ -201,7 +193,7 @@ const prepare = (
       case "restart":
         return Effect.as(show(StreamView.restart(view)), true)
       case "resume":
-        conversation.keepShown(view.text)
+        exchange.keepShown(view.text)
         return Effect.as(show({ view: StreamView.resume(view), parts: [] }), false)
       case "splice":
         return Effect.as(show({ view: StreamView.replay(view), parts: [] }), false)

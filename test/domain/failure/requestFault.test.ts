@@ -9,7 +9,7 @@ import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import { rawExecutor } from "../../../src/programs/agent/rawExecutor.ts"
-import { recoverTransient } from "../../../src/programs/request/roads.ts"
+import { recoverTransient } from "../../../src/programs/request/singleRoad.ts"
 import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
 

@@ -6,7 +6,7 @@ import { RecoveryCancelledError } from "../../../src/domain/failure/RecoveryErro
 import { RecoveryPolicy } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
-import { recoverOverflow, recoverTransient, recoverTruncation } from "../../../src/programs/request/roads.ts"
+import { recoverOverflow, recoverTransient, recoverTruncation } from "../../../src/programs/request/singleRoad.ts"
 import { createRecovery } from "../../../src/promise.ts"
 
 const policy = new RecoveryPolicy({ routes: [{ model: "m" }], compaction: { mode: "once", keepRecentMessages: 1 } })

@@ -21,7 +21,7 @@ import type { Transcript } from "../../services/Transcript.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import { shorten } from "./shorten.ts"
 
-export interface ConversationOptions {
+export interface ExchangeOptions {
   readonly policy: RecoveryPolicy
   readonly request: ModelRequest
   readonly requestId: string
@@ -33,7 +33,7 @@ export interface ConversationOptions {
   readonly passTruncated?: boolean
 }
 
-export interface Conversation {
+export interface Exchange {
   readonly window: () => RequestWindow.RequestWindow
   readonly promptTokens: (route: Route) => number
   readonly fault: () => string | null
@@ -58,7 +58,7 @@ export interface Conversation {
 const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
   withoutForeign(route.thinking ? messages : withoutThinking(messages), route.model)
 
-export const makeConversation = (options: ConversationOptions): Conversation => {
+export const makeExchange = (options: ExchangeOptions): Exchange => {
   const { policy, request, role } = options
   let window = RequestWindow.make(request.messages, policy.continuationPrompt)
   /** Sentences about what was mended on the way, for the reply. */
@@ -82,7 +82,7 @@ export const makeConversation = (options: ConversationOptions): Conversation => 
     return measured.tokens
   }
 
-  const compact: Conversation["compact"] = Effect.fnUntraced(function* (plan, book) {
+  const compact: Exchange["compact"] = Effect.fnUntraced(function* (plan, book) {
     const { requestId, summarizer, transcript } = options
     const { keepRecentMessages } = policy.compaction
     const before = { tokens: promptTokens(), messages: RequestWindow.messagesOf(window).length }

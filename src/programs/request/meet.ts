@@ -1,0 +1,31 @@
+/** What a request learns from each thing it sees: for its warnings, its events and the failure at its end. */
+import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
+import { stepsBackoff, type Outcome } from "../../domain/recovery/Outcome.ts"
+import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
+import { skippedHint } from "../../domain/recovery/roads/Transient.ts"
+import type { Tick } from "../../domain/recovery/Tick.ts"
+import type { Met, Run, Seen } from "./Run.ts"
+
+/** The provider's id of the HTTP request that was seen; null = it gave none, or there was no request. */
+export const providerIdOf = ({ reply, error }: Seen): string | null =>
+  reply?.providerRequestId ?? (error === null || error instanceof BudgetExceeded ? null : error.providerRequestId)
+
+const nameOf = (outcome: Outcome): string =>
+  outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag
+
+/** What has been met once this is, too. */
+export const meet = (met: Met, { outcome, error }: Seen, note: string | null): Met => {
+  const lastOutcome = nameOf(outcome)
+  const warnings = note === null || met.warnings.includes(note) ? met.warnings : [...met.warnings, note]
+  if (error === null) return { ...met, lastOutcome, warnings }
+  return error instanceof BudgetExceeded
+    ? { ...met, lastOutcome, warnings, refused: error }
+    : { ...met, lastOutcome, warnings, first: met.first ?? error, last: error }
+}
+
+/** A sentence about a wait hint that counts as absent because it cannot be read; null = there is none. */
+export const noteOf = (run: Run, outcome: Outcome, action: RecoveryAction, tick: Tick): string | null => {
+  const isRead = action._tag === "Retry" || action._tag === "Compact"
+  const source = isRead && stepsBackoff(outcome) ? skippedHint(run.options.policy, outcome, tick.wall) : null
+  return source === null ? null : `A wait hint could not be read and was passed over (${source}).`
+}
