@@ -230,6 +230,7 @@ const expectOf = (value: unknown): unknown => {
 /** Why a drill means nothing on the other wire; null = it can be rewritten. */
 export const boundTo = (raw: Json): string | null => {
   if (raw["adapter"] !== undefined || raw["profile"] !== undefined) return "has a wire of its own"
+  if (raw["id"] === "D-RV-01#3") return "is about the letter of its own wire"
   const config = isJson(raw["config"]) ? raw["config"] : {}
   if (config["env"] !== undefined || config["baseUrl"] !== undefined) return "is about the command's variables"
   if (JSON.stringify(raw["expect"] ?? {}).includes("max_completion_tokens")) return "is about a field of its own wire"

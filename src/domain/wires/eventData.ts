@@ -48,6 +48,7 @@ export const readEventData = (
   }
   const parsed = parse(data)
   if (Result.isFailure(parsed)) {
+    if (!exact && name !== "error" && keepAlive.test(data)) return nothing
     if (parsed.failure === "too_deep") return problem(flaw("nested_too_deep", usage))
     return isPieceOfJson(data.trim()) ? problem(cut("chunk_not_json", usage)) : words(data.trim())
   }

@@ -1,28 +1,13 @@
 /** Tool calls of OpenAI's chat wire, whole or in fragments. */
-import { digest } from "../chat/digest.ts"
 import { isCount, isObject, isText, type Json } from "../chat/json.ts"
 import type { ProviderMeta } from "../chat/Message.ts"
 import type { ToolCall } from "../chat/ModelReply.ts"
 import { further, someOf, withPieces, type Fields } from "./furtherFields.ts"
 import { JsonScanner } from "./jsonScanner.ts"
-import { flaw, isFlaw, type Deviations, type Flaw, type ReadContext } from "./wireReply.ts"
+import { flaw, isFlaw, madeCallId, type CallReading, type Flaw, type ReadContext } from "./wireReply.ts"
 
 /** Fields of a call that have a place of their own; all others belong to the model that made it. */
 const known = new Set(["id", "type", "function", "index"])
-
-/** What a call is read with. */
-export interface CallReading {
-  readonly context: ReadContext
-  readonly deviations: Deviations
-  /** The answer's own id: made ids of calls begin from it. */
-  readonly answerId: string
-}
-
-/** An id for a call that came without: the same for the same answer, whether it came whole or in a stream. */
-const madeId = (reading: CallReading, at: number, name: string, args: string): string => {
-  reading.deviations.note("call_without_id")
-  return `call_${digest([reading.context.requestId ?? "", reading.answerId, at, name, args].join("\n"))}`
-}
 
 /** Arguments as text; null = something that is none. An object is one that a server has parsed already. */
 const argumentsOf = (reading: CallReading, raw: unknown): string | null => {
@@ -51,7 +36,7 @@ const readCall = (reading: CallReading, raw: unknown, at: number): ToolCall | Fl
   const id = raw["id"] ?? ""
   if (!isText(name) || !isText(id) || args === null) return notWhole
   return {
-    id: id === "" && !context.profile.exact ? madeId(reading, at, name, args) : id,
+    id: id === "" && !context.profile.exact ? madeCallId(reading, at, name, args) : id,
     name: ownName(context, name),
     arguments: args,
     ...metaOf(context, further(raw, known))
@@ -67,7 +52,7 @@ export const readCalls = (reading: CallReading, raw: unknown): ReadonlyArray<Too
     const call = readCall(reading, entry, at)
     if (isFlaw(call)) return call
     const isTaken = !reading.context.profile.exact && calls.some((one) => one.id === call.id)
-    calls.push(isTaken ? { ...call, id: madeId(reading, at, call.name, call.arguments) } : call)
+    calls.push(isTaken ? { ...call, id: madeCallId(reading, at, call.name, call.arguments) } : call)
   }
   return calls
 }
@@ -140,7 +125,7 @@ export class CallFragments {
     const { context } = reading
     const args = slot.sawArgs || context.profile.exact ? slot.args : (argumentsOf(reading, undefined) ?? "")
     // Known only now: an id may come behind the arguments.
-    if (slot.id === "" && slot.name !== "" && !context.profile.exact) slot.id = madeId(reading, at, slot.name, args)
+    if (slot.id === "" && slot.name !== "" && !context.profile.exact) slot.id = madeCallId(reading, at, slot.name, args)
     return { id: slot.id, name: ownName(context, slot.name), arguments: args, ...metaOf(context, slot.extra) }
   }
 

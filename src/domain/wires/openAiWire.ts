@@ -10,7 +10,7 @@ import type * as Usage from "../chat/Usage.ts"
 import { finishReasonOf, inBandFault, type Verdict } from "../provider/classify.ts"
 import type { BudgetParam, ProviderProfile } from "../provider/ProviderProfile.ts"
 import { fit, wellFormedJson } from "./history.ts"
-import { readCalls, type CallReading } from "./openAiCalls.ts"
+import { readCalls } from "./openAiCalls.ts"
 import {
   furtherOf,
   furtherOfBody,
@@ -31,6 +31,7 @@ import {
   flawOfCalls,
   isFlaw,
   unknownFinish,
+  type CallReading,
   type Flaw,
   type ReadContext
 } from "./wireReply.ts"

@@ -1,4 +1,5 @@
 /** What every wire shares: what can be wrong with an answer inside a 200, and the checks a reply must pass. Pure. */
+import { digest } from "../chat/digest.ts"
 import { isObject, type JsonFault } from "../chat/json.ts"
 import type { FaultKind } from "../failure/FaultKind.ts"
 import type { FinishReason, ModelPart, ModelReply, ToolCall } from "../chat/ModelReply.ts"
@@ -37,6 +38,20 @@ export interface ReadContext {
   readonly requestId: string | null
   /** The caller's name of a tool that the request had to name otherwise on this wire. Default: the name itself. */
   readonly ownName?: (wireName: string) => string
+}
+
+/** What the calls of one answer are read with. */
+export interface CallReading {
+  readonly context: ReadContext
+  readonly deviations: Deviations
+  /** The answer's own id: made ids of calls begin from it. */
+  readonly answerId: string
+}
+
+/** An id for a call that came without: the same for the same answer, whether it came whole or in a stream. */
+export const madeCallId = (reading: CallReading, at: number, name: string, args: string): string => {
+  reading.deviations.note("call_without_id")
+  return `call_${digest([reading.context.requestId ?? "", reading.answerId, at, name, args].join("\n"))}`
 }
 
 /** Names in lower case. */

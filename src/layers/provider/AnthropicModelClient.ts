@@ -12,7 +12,9 @@ import type { CacheTtl } from "../../domain/chat/PromptCache.ts"
 import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
 import { ModelClient } from "../../services/ModelClient.ts"
 import { PromptCacheTtl } from "../../services/PromptCacheTtl.ts"
-import { eventReaderOf, readBody, toBody } from "../../domain/wires/anthropicWire.ts"
+import { eventReaderOf } from "../../domain/wires/anthropicReader.ts"
+import { readBody } from "../../domain/wires/anthropicReply.ts"
+import { toBody } from "../../domain/wires/anthropicWire.ts"
 import { sdkKey, type KeySource } from "./apiKey.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
@@ -101,7 +103,7 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
     (request, isStream, signal) =>
       sdk
         .post("/v1/messages", {
-          body: toBody(request, ttl, isStream),
+          body: toBody(request, profile, ttl, isStream),
           signal,
           ...(options.headers === undefined ? {} : { headers: options.headers(request) })
         })

@@ -10,7 +10,9 @@ import type { WireRequest } from "../../../src/domain/chat/ModelRequest.ts"
 import { anthropic } from "../../../src/domain/provider/profiles/anthropic.ts"
 import { make } from "../../../src/layers/provider/AnthropicModelClient.ts"
 import { EventAssembler } from "../../../src/layers/provider/EventAssembler.ts"
-import { eventReaderOf, readBody, toBody } from "../../../src/domain/wires/anthropicWire.ts"
+import { eventReaderOf } from "../../../src/domain/wires/anthropicReader.ts"
+import { readBody } from "../../../src/domain/wires/anthropicReply.ts"
+import { toBody } from "../../../src/domain/wires/anthropicWire.ts"
 import { runs } from "../../support/runs.ts"
 
 const context = { profile: anthropic, model: "m", requestId: null }
@@ -42,8 +44,10 @@ const reply = (body: unknown): ModelReply => {
   return read.success
 }
 
+/** By the letter of the API. */
 const verdict = (body: unknown): string => {
-  const read = readBody(context, typeof body === "string" ? body : JSON.stringify(body), {})
+  const exact = { ...context, profile: { ...anthropic, exact: true } }
+  const read = readBody(exact, typeof body === "string" ? body : JSON.stringify(body), {})
   if (Result.isSuccess(read)) return read.success.finishReason
   return "inBand" in read.failure ? `in-band ${read.failure.kind}` : read.failure.code
 }
@@ -64,13 +68,47 @@ describe("a message body", () => {
     ["role_not_assistant", message([text("a")], "end_turn", { role: "user" })],
     ["content_not_a_list", message([], "end_turn", { content: "a" })],
     ["content_block_unknown", message([5])],
-    ["finish_reason_unknown", message([text("a")], "whatever")],
+    ["finish_reason_unknown:whatever", message([text("a")], "whatever")],
     ["finish_reason_unknown", message([text("a")], null)],
     ["usage_not_a_count", message([text("a")], "end_turn", { usage: { input_tokens: -1 } })],
     ["tool_calls_missing", message([text("a")], "tool_use")],
     ["tool_call_not_whole", message([{ ...use, id: "" }], "tool_use")],
     ["in-band overloaded", { type: "error", error: { type: "overloaded_error" } }]
   ])("is %s: %j", (expected, body) => assert.strictEqual(verdict(body), expected))
+
+  it.each<readonly [string, unknown]>([
+    ["content that is one text", message([], "end_turn", { content: "a" })],
+    ["usage that is no count", message([text("a")], "end_turn", { usage: { input_tokens: -1 } })],
+    ["a call without an id", message([text("a"), { ...use, id: "" }], "tool_use")],
+    ["two calls with one id", message([text("a"), use, { ...use, name: "g" }], "tool_use")],
+    [
+      "a block of a server's tool",
+      message([text("a"), { type: "server_tool_use", id: "s", name: "search", input: {} }])
+    ]
+  ])("is read with %s", (_, body) => {
+    const read = reply(body)
+    assert.strictEqual(read.text, "a")
+    assert.strictEqual(new Set(read.toolCalls.map((call) => call.id)).size, read.toolCalls.length)
+  })
+
+  it("sends a server's tools back to their model as they came, and to no other", () => {
+    const found = [{ type: "web_search_tool_result", tool_use_id: "s", content: [{ encrypted_content: "SEALED" }] }]
+    const body = message(
+      [{ type: "server_tool_use", id: "s", name: "search", input: { q: 1 } }, ...found, text("a"), use],
+      "tool_use"
+    )
+    const history: ReadonlyArray<Message> = [
+      { role: "user", content: "q" },
+      toMessage(reply(body)),
+      { role: "tool", tool_call_id: "t1", content: "ran" }
+    ]
+    const sent = (model: string) => toBody(request(history, { model }), anthropic, null, false)["messages"]
+    assert.deepInclude(JSON.parse(JSON.stringify(sent("m"))), {
+      role: "assistant",
+      content: [{ type: "server_tool_use", id: "s", name: "search", input: { q: 1 } }, ...found, text("a"), use]
+    })
+    assert.notInclude(JSON.stringify(sent("other")), "SEALED")
+  })
 
   it("counts cached and written tokens as parts of the prompt, once", () => {
     assert.deepStrictEqual(reply(message([text("a")])).usage, {
@@ -91,7 +129,7 @@ describe("a message body", () => {
 describe("a request", () => {
   it("has a budget even when none is wanted: the API demands one", () => {
     const given = request([{ role: "user", content: "go" }])
-    assert.strictEqual(toBody({ ...given, maxOutputTokens: null }, null, false)["max_tokens"], 8_000)
+    assert.strictEqual(toBody({ ...given, maxOutputTokens: null }, anthropic, null, false)["max_tokens"], 8_000)
   })
 
   it("puts leading system messages first and pairs results with the user's next words", () => {
@@ -107,6 +145,7 @@ describe("a request", () => {
         { role: "tool", tool_call_id: "t1", content: "ran" },
         { role: "user", content: "more" }
       ]),
+      anthropic,
       null,
       false
     )
@@ -125,7 +164,8 @@ describe("a request", () => {
       text("a")
     ])
     const history: ReadonlyArray<Message> = [{ role: "user", content: "q" }, toMessage(reply(body))]
-    const sent = (model: string) => JSON.stringify(toBody(request(history, { model }), null, false)["messages"])
+    const sent = (model: string) =>
+      JSON.stringify(toBody(request(history, { model }), anthropic, null, false)["messages"])
     assert.include(
       sent("m"),
       '{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"}'
@@ -145,7 +185,8 @@ describe("a request", () => {
       ],
       { tools: [{ type: "function", function: { name: "f" } }] }
     )
-    const count = (ttl: "5m" | null) => JSON.stringify(toBody(given, ttl, false)).split("cache_control").length - 1
+    const count = (ttl: "5m" | null) =>
+      JSON.stringify(toBody(given, anthropic, ttl, false)).split("cache_control").length - 1
     assert.strictEqual(count("5m"), 4)
     assert.strictEqual(count(null), 0)
   })
@@ -156,6 +197,7 @@ describe("a request", () => {
         tools: [{ type: "function", function: { name: "f" } }],
         params: { stop: "x", tool_choice: "required", parallel_tool_calls: false, top_k: 3, max_tokens: 99 }
       }),
+      anthropic,
       null,
       true
     )

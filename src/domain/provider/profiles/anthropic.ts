@@ -31,6 +31,7 @@ export const anthropic = makeProfile({
   finishReasons,
   finishFaults,
   capabilities: { cacheMarkers: true },
+  returns: { message: ["content_blocks"], call: [] },
   callIds: wordIds,
   toolNames: { ...wordIds, maxLength: 128 }
 })

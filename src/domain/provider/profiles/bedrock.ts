@@ -40,6 +40,7 @@ export const bedrock = makeProfile({
   finishReasons,
   finishFaults,
   capabilities: { cacheMarkers: true },
+  returns: { message: ["content_blocks"], call: [] },
   callIds: wordIds,
   toolNames: wordIds
 })

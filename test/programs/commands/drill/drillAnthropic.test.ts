@@ -25,6 +25,7 @@ it("leaves out only what belongs to the other wire", () => {
     "D-RV-01 has an answer without a like",
     "D-RV-01#1 has an answer without a like",
     "D-RV-01#2 has an answer without a like",
+    "D-RV-01#3 is about the letter of its own wire",
     "D-CA-01 has a wire of its own",
     "D-CF-01 is about the command's variables",
     "D-CF-01#1 is about the command's variables",
