@@ -24,3 +24,17 @@ const lastEpochMillis = 8.64e15
 /** An instant in UTC; null when it is unknown or beyond what a date can name. */
 export const instantText = (epochMillis: number | null): string | null =>
   epochMillis !== null && Math.abs(epochMillis) <= lastEpochMillis ? new Date(epochMillis).toISOString() : null
+
+/** Lines of a table for a terminal: columns as wide as their widest cell, numbers to the right when asked for. */
+export const tableLines = (
+  rows: ReadonlyArray<ReadonlyArray<string>>,
+  toTheRight: (column: number) => boolean = () => false
+): ReadonlyArray<string> => {
+  const count = Math.max(0, ...rows.map((row) => row.length))
+  const widths = Array.from({ length: count }, (_, column) =>
+    Math.max(0, ...rows.map((row) => row[column]?.length ?? 0))
+  )
+  const cell = (text: string, column: number): string =>
+    toTheRight(column) ? text.padStart(widths[column] ?? 0) : text.padEnd(widths[column] ?? 0)
+  return rows.map((row) => row.map(cell).join("  ").trimEnd())
+}

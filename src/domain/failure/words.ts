@@ -12,73 +12,89 @@ export interface Words {
   readonly advice: string
 }
 
-/** Kinds of faults. */
-export const faultWords: Readonly<Record<FaultKind, Words>> = {
+/** Kinds of faults; `name` is for lists, in a word or three. */
+export const faultWords: Readonly<Record<FaultKind, Words & { readonly name: string }>> = {
   rate_limited: {
+    name: "rate limit",
     said: "the provider limits the request rate",
     advice:
       "The provider limits how often this key may ask. Wait a moment, lower the rate, or use a preset that waits longer."
   },
   quota_exhausted: {
+    name: "quota used up",
     said: "the quota or credit of this account is used up",
     advice:
       "The quota or credit of this account is used up. Add credit, raise the limit, or use another key; trying again now does not help."
   },
   overloaded: {
+    name: "overloaded",
     said: "the provider is overloaded",
     advice: "The provider has too much to do. Try again in a few minutes, or add a fallback model."
   },
   prompt_too_long: {
+    name: "input too long",
     said: "the input is too long for the model",
     advice:
       "The input does not fit the model's window. Shorten it, switch compaction on, or use a model with a larger window."
   },
   server_error: {
+    name: "server error",
     said: "the provider failed",
     advice: "The provider failed. Try again in a few minutes; if it stays, look at the provider's status page."
   },
   timeout: {
+    name: "no answer in time",
     said: "the provider did not answer in time",
     advice: "No answer came in time. Try again, allow more time, or add a fallback model."
   },
   connection: {
+    name: "connection failed",
     said: "the provider could not be reached",
     advice: "The provider could not be reached. Check the network, the proxy and the base URL."
   },
   interrupted: {
+    name: "answer broke off",
     said: "the answer broke off",
     advice: "The answer broke off on the way. Try again; a preset other than strict repeats it by itself."
   },
   auth: {
+    name: "key not accepted",
     said: "the provider does not accept the key",
     advice: "The key is missing, wrong or revoked. Check the key and which provider it belongs to."
   },
   permission: {
+    name: "no permission",
     said: "the key has no permission for this request",
     advice: "This key may not use this model or feature. Ask the owner of the organisation, or use another model."
   },
   not_found: {
+    name: "not found",
     said: "the model or address does not exist",
     advice: "The model or address does not exist. Check the model's name and the base URL."
   },
   invalid_request: {
+    name: "request not accepted",
     said: "the provider does not accept the request",
     advice:
       "The provider does not accept the request as it is. Its code, and its own words in `providerMessage`, name the field to change."
   },
   payload_too_large: {
+    name: "body too large",
     said: "the request body is too large",
     advice: "The request body is too large for the server. Send less, or smaller attachments."
   },
   content_filtered: {
+    name: "content filter",
     said: "a content filter refused the request",
     advice: "A content filter refused the request. Change the content; trying again does not help."
   },
   malformed_response: {
+    name: "not a valid reply",
     said: "the answer is not a valid reply",
     advice: "The answer is not a valid reply. Check that the base URL is an API and not a login or proxy page."
   },
   empty_reply: {
+    name: "empty reply",
     said: "the provider sent an empty reply",
     advice: "The provider sent an empty reply. Try again; a preset other than strict repeats it by itself."
   }

@@ -1,5 +1,5 @@
 /** A resolved policy as a table people can read: routes, then every field of the table of fields, with the delays. */
-import { spanText } from "../failure/wording.ts"
+import { spanText, tableLines } from "../failure/wording.ts"
 import { spanWords } from "./PolicyField.ts"
 import { policyFieldNames, wordsOf, type PolicyFieldName } from "./policyFields.ts"
 import type { RecoveryPolicy, Route } from "./RecoveryPolicy.ts"
@@ -57,8 +57,5 @@ export const rowsOf = (policy: RecoveryPolicy): ReadonlyArray<Row> => [
 ]
 
 /** The table as text, one row per line. */
-export const describe = (policy: RecoveryPolicy): string => {
-  const rows = rowsOf(policy)
-  const width = Math.max(...rows.map((row) => row.field.length))
-  return rows.map((row) => `${row.field.padEnd(width)}  ${row.value}`).join("\n")
-}
+export const describe = (policy: RecoveryPolicy): string =>
+  tableLines(rowsOf(policy).map(({ field, value }) => [field, value])).join("\n")

@@ -1,28 +1,17 @@
 /** What happened in a request and what was decided, in a few words. */
+import type { FaultKind } from "../../domain/failure/FaultKind.ts"
+import { spanText } from "../../domain/failure/wording.ts"
+import { faultWords } from "../../domain/failure/words.ts"
 import type { Outcome } from "../../domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 
-export const seconds = (millis: number): string => `${(millis / 1000).toFixed(millis % 1000 === 0 ? 0 : 1)} s`
-
-const words: Readonly<Record<string, string>> = {
-  rate_limited: "rate limit",
-  quota_exhausted: "quota used up",
-  overloaded: "overloaded",
-  server_error: "server error",
-  timeout: "no answer in time",
-  connection: "connection failed",
-  interrupted: "answer broke off",
-  auth: "key not accepted",
-  permission: "no permission",
-  not_found: "not found",
-  invalid_request: "request not accepted",
-  payload_too_large: "body too large",
-  content_filtered: "content filter",
-  malformed_response: "not a valid reply",
-  empty_reply: "empty reply"
-}
+const isFaultKind = (kind: string): kind is FaultKind => Object.hasOwn(faultWords, kind)
 
 const status = (value: number | null): string => (value === null ? "" : ` (${value})`)
+
+/** Why a route was changed. One that is gone answered so once; a fault is met again and again before. */
+const whyText = (why: string): string =>
+  why === "gone" ? "it is not there" : isFaultKind(why) ? `${faultWords[why].name} again and again` : why
 
 /** What happened, in a few words. */
 export const outcomeText = (outcome: Outcome): string => {
@@ -36,9 +25,9 @@ export const outcomeText = (outcome: Outcome): string => {
     case "PromptTooLong":
       return `input too long${status(outcome.status)}`
     case "Faulted":
-      return `${words[outcome.kind] ?? outcome.kind}${status(outcome.status)}`
+      return `${faultWords[outcome.kind].name}${status(outcome.status)}`
     case "SummaryFaulted":
-      return `summary failed: ${words[outcome.kind] ?? outcome.kind}${status(outcome.status)}`
+      return `summary failed: ${faultWords[outcome.kind].name}${status(outcome.status)}`
     case "Held":
       return `route closed: ${outcome.reason}`
     case "Compacted":
@@ -60,7 +49,7 @@ const waitText = (action: { readonly delayMillis: number; readonly origin: strin
       : action.origin === "held"
         ? ", until the route opens"
         : ", backoff"
-  return ` after ${seconds(action.delayMillis)}${why}`
+  return ` after ${spanText(action.delayMillis)}${why}`
 }
 
 /** What was decided, and why. */
@@ -69,7 +58,7 @@ export const actionText = (action: RecoveryAction): string => {
     case "Retry":
       return `try again${waitText(action)}`
     case "Fallback":
-      return `switch to ${action.to}${waitText(action)} (${words[action.why] ?? action.why} again and again)`
+      return `switch to ${action.to}${waitText(action)} (${whyText(action.why)})`
     case "Escalate":
       return `set the part aside, raise the budget to ${action.maxOutputTokens}`
     case "Continue":

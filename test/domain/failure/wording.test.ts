@@ -9,7 +9,7 @@ import * as RecoveryErrors from "../../../src/domain/failure/RecoveryError.ts"
 import { renderFailure } from "../../../src/domain/failure/renderFailure.ts"
 import type { TrailEntry } from "../../../src/domain/failure/Trail.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
-import { instantText, requestsText, spanText } from "../../../src/domain/failure/wording.ts"
+import { instantText, requestsText, spanText, tableLines } from "../../../src/domain/failure/wording.ts"
 
 describe("a number in a message", () => {
   it.each([
@@ -29,6 +29,21 @@ describe("a number in a message", () => {
 
   it("counts one request as one", () => {
     assert.deepStrictEqual([1, 0, 2].map(requestsText), ["1 request", "0 requests", "2 requests"])
+  })
+
+  it("stands in columns as wide as their widest cell", () => {
+    assert.deepStrictEqual(
+      tableLines(
+        [
+          ["name", "n"],
+          ["a", "100"],
+          ["longer", ""]
+        ],
+        (column) => column > 0
+      ),
+      ["name      n", "a       100", "longer"]
+    )
+    assert.deepStrictEqual(tableLines([]), [])
   })
 
   it("names an instant that a date can name", () => {

@@ -1,7 +1,8 @@
 /** A played scenario as people read it: time, attempt, model, budget, what happened, what was decided and why. */
 import type { Outcome } from "../../../domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../../domain/recovery/RecoveryAction.ts"
-import { actionText, outcomeText, seconds } from "../decisionText.ts"
+import { spanText, tableLines } from "../../../domain/failure/wording.ts"
+import { actionText, outcomeText } from "../decisionText.ts"
 import type { PlayedLine } from "./ResultLine.ts"
 
 interface Row {
@@ -27,7 +28,7 @@ const rowsOf = (line: PlayedLine): ReadonlyArray<Row> => {
     const outcome = event["outcome"] as Outcome
     const action = event["action"] as RecoveryAction
     rows.push({
-      at: seconds(event.atMs),
+      at: spanText(event.atMs),
       attempt: started === null ? "" : `#${started.attempt}`,
       model: started === null ? "" : started.model,
       budget: started === null ? "" : String(started.budget),
@@ -39,20 +40,10 @@ const rowsOf = (line: PlayedLine): ReadonlyArray<Row> => {
   return rows
 }
 
-const pad = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - text.length))
+const columns = ["at", "attempt", "model", "budget", "what", "decided"] as const
 
-/** Rows in columns as wide as their widest cell. */
-const table = (header: Row, rows: ReadonlyArray<Row>): ReadonlyArray<string> => {
-  const keys = ["at", "attempt", "model", "budget", "what", "decided"] as const
-  const all = [header, ...rows]
-  const widths = keys.map((key) => Math.max(...all.map((row) => row[key].length)))
-  return all.map((row) =>
-    keys
-      .map((key, at) => pad(row[key], widths[at] ?? 0))
-      .join("  ")
-      .trimEnd()
-  )
-}
+const table = (header: Row, rows: ReadonlyArray<Row>): ReadonlyArray<string> =>
+  tableLines([header, ...rows].map((row) => columns.map((name) => row[name])))
 
 const header: Row = {
   at: "time",

@@ -1,4 +1,5 @@
 /** One line of a simulation's result: what `--json` prints per seed, and its mean over seeds for people. */
+import { tableLines } from "../../../domain/failure/wording.ts"
 import type { FleetMetrics } from "./FleetMetrics.ts"
 import { peerNames } from "./Peers.ts"
 
@@ -126,13 +127,5 @@ export const cellsOf = (rows: ReadonlyArray<FleetRow>): ReadonlyArray<ReadonlyAr
   linesOf(withForeground(rows), rows)
 
 /** A table for a terminal: the first column to the left, numbers to the right. */
-export const tableOf = (rows: ReadonlyArray<FleetRow>): string => {
-  const shown = withForeground(rows).map(([title, cell], column) => {
-    const width = Math.max(title.length, ...rows.map((row) => cell(row).length))
-    const pad = (text: string): string => (column === 0 ? text.padEnd(width) : text.padStart(width))
-    return [pad(title), (row: FleetRow) => pad(cell(row))] as const
-  })
-  return linesOf(shown, rows)
-    .map((cells) => cells.join("  "))
-    .join("\n")
-}
+export const tableOf = (rows: ReadonlyArray<FleetRow>): string =>
+  tableLines(cellsOf(rows), (column) => column > 0).join("\n")
