@@ -149,3 +149,33 @@ it.each([
 ])("finds the fault in $path: $text", (source) => {
   assert.isAbove(faultsOf(source).length, 0)
 })
+
+/** Modules a program gets with an entry point, by what they import at run time. */
+const reachedFrom = (entry: string): ReadonlyMap<string, ReadonlyArray<string>> => {
+  const reached = new Map<string, ReadonlyArray<string>>()
+  const visit = (path: string): void => {
+    if (reached.has(path)) return
+    const text = readFileSync(join(root, path), "utf8").replaceAll(/(?:import|export) type [^"]*from\s+"[^"]+"/g, "")
+    const specifiers = importsOf(text)
+    reached.set(path, specifiers)
+    for (const specifier of specifiers)
+      if (specifier.startsWith(".")) visit(relative("/src", resolve("/src", dirname(path), specifier)))
+  }
+  visit(entry)
+  return reached
+}
+
+it("needs no SDK and nothing of Node to recover a fetch", () => {
+  const reached = reachedFrom("fetch.ts")
+  assert.isAbove(reached.size, 40)
+  const foreign = [...reached.values()]
+    .flat()
+    .filter((specifier) => !specifier.startsWith(".") && !specifier.startsWith("effect/"))
+  assert.deepStrictEqual([...new Set(foreign)], [])
+  for (const path of reached.keys())
+    assert.notMatch(
+      readFileSync(join(root, path), "utf8"),
+      /\b(?:Buffer\.|process\.env|process\.on|setImmediate\()/,
+      path
+    )
+})

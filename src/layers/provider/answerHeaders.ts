@@ -61,17 +61,15 @@ const decoded = (part: string): string =>
     () => part
   )
 
+/** Of the UTF-8 bytes; everywhere, also where there is no Buffer. */
+const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
+
 const addressSecrets = (address: string): ReadonlyArray<string> => {
   if (!URL.canParse(address)) return []
   const url = new URL(address)
   const user = decoded(url.username)
   const password = decoded(url.password)
-  return [
-    user,
-    password,
-    ...(password === "" ? [] : [Buffer.from(`${user}:${password}`).toString("base64")]),
-    ...url.searchParams.values()
-  ]
+  return [user, password, ...(password === "" ? [] : [base64(`${user}:${password}`)]), ...url.searchParams.values()]
 }
 
 /** Read only after a failure. */

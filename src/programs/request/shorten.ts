@@ -1,6 +1,7 @@
 /** Has the old part of a window summarised. Transcript and summarizer are guests: what breaks in them has a name here. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import type { Message } from "../../domain/chat/Message.ts"
 import * as RequestWindow from "../../domain/chat/RequestWindow.ts"
 import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
@@ -17,10 +18,12 @@ const summaryOutputTokens = 4_000
 /** How long a transcript may take before the request goes on without it. */
 const transcriptGrace = "30 seconds"
 
-export interface Shortening {
+export interface Summarising {
   readonly requestId: string
-  readonly window: RequestWindow.RequestWindow
-  readonly keepRecentMessages: number
+  /** What the transcript keeps. */
+  readonly all: ReadonlyArray<Message>
+  /** What the summary replaces. */
+  readonly old: ReadonlyArray<Message>
   readonly route: Route
   readonly summarizer: (typeof Summarizer)["Service"]
   readonly transcript: (typeof Transcript)["Service"] | null
@@ -31,9 +34,9 @@ const inputBudgetOf = (route: Route): number =>
   route.contextWindow === null ? summaryInputTokens : Math.max(1, Math.floor(route.contextWindow * summaryShare))
 
 /** The messages as they were before. Never fails the request: what goes wrong is told in the log. */
-const keepTranscript = ({ transcript, requestId, window }: Shortening): Effect.Effect<void> => {
+const keepTranscript = ({ transcript, requestId, all }: Summarising): Effect.Effect<void> => {
   if (transcript === null) return Effect.void
-  const record = Effect.suspend(() => transcript.record({ requestId, messages: RequestWindow.messagesOf(window) }))
+  const record = Effect.suspend(() => transcript.record({ requestId, messages: all }))
   return record.pipe(
     Effect.timeoutOrElse({
       duration: transcriptGrace,
@@ -55,7 +58,7 @@ const broken = (cause: Cause.Cause<unknown>, model: string): ModelError =>
   })
 
 const summarise = (
-  { summarizer, route }: Shortening,
+  { summarizer, route }: Summarising,
   request: SummaryRequest
 ): Effect.Effect<string, ModelError | BudgetExceeded> =>
   Effect.suspend(() => summarizer.summarize(request)).pipe(
@@ -67,16 +70,14 @@ const summarise = (
     })
   )
 
-/** The shorter window; null = there is nothing that a summary could replace. */
-export const shorten = Effect.fnUntraced(function* (
-  options: Shortening
-): Effect.fn.Return<RequestWindow.RequestWindow | null, ModelError | BudgetExceeded> {
-  const { window, route, book } = options
-  const parts = RequestWindow.split(window, options.keepRecentMessages)
-  if (parts.old.length === 0) return null
+/** A summary of the old messages; never an empty one. */
+export const summaryOf = Effect.fnUntraced(function* (
+  options: Summarising
+): Effect.fn.Return<string, ModelError | BudgetExceeded> {
+  const { old, route, book } = options
   yield* keepTranscript(options)
   const text = yield* summarise(options, {
-    messages: parts.old,
+    messages: old,
     book,
     maxInputTokens: inputBudgetOf(route),
     maxOutputTokens: Math.min(summaryOutputTokens, route.outputLimit ?? summaryOutputTokens)
@@ -85,5 +86,21 @@ export const shorten = Effect.fnUntraced(function* (
     return yield* Effect.fail(
       makeModelError({ kind: "malformed_response", status: 200, code: "summary_empty", model: route.model })
     )
+  return text
+})
+
+export interface Shortening extends Omit<Summarising, "all" | "old"> {
+  readonly window: RequestWindow.RequestWindow
+  readonly keepRecentMessages: number
+}
+
+/** The shorter window; null = there is nothing that a summary could replace. */
+export const shorten = Effect.fnUntraced(function* (
+  options: Shortening
+): Effect.fn.Return<RequestWindow.RequestWindow | null, ModelError | BudgetExceeded> {
+  const { window } = options
+  const parts = RequestWindow.split(window, options.keepRecentMessages)
+  if (parts.old.length === 0) return null
+  const text = yield* summaryOf({ ...options, all: RequestWindow.messagesOf(window), old: parts.old })
   return RequestWindow.withSummary(window, parts, text)
 })

@@ -1,0 +1,303 @@
+/**
+ * One native request, from a body to a Response: the one seam under `recoveredFetch` and the gateway. What differs between
+ * them comes in as data and hooks.
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Stream from "effect/Stream"
+import type * as Fiber from "effect/Fiber"
+import * as Result from "effect/Result"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { WireRequest } from "../../domain/chat/ModelRequest.ts"
+import * as Usage from "../../domain/chat/Usage.ts"
+import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
+import type { Trail } from "../../domain/failure/Trail.ts"
+import type { RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
+import type { RecoveryPolicy, Route } from "../../domain/recovery/RecoveryPolicy.ts"
+import { toldOf } from "../../domain/wires/native/failureAnswer.ts"
+import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWire.ts"
+import { nativeRequest, type NativeReply } from "../../programs/request/nativeRequest.ts"
+import type { NativeHead, NativeSender } from "../../programs/request/NativeSender.ts"
+import { makeRouteDoor } from "../../programs/request/routeDoor.ts"
+import { BudgetLedger, type LedgerShape } from "../../services/BudgetLedger.ts"
+import { HealthStore } from "../../services/HealthStore.ts"
+import { ModelClient } from "../../services/ModelClient.ts"
+import { TokenEstimate } from "../../services/Overrides.ts"
+import type { RequestFailure } from "../../services/Recovery.ts"
+import { RequestWatch } from "../../services/RequestWatch.ts"
+import { makeTurn } from "../../services/Turn.ts"
+import * as ModelSummarizer from "../ModelSummarizer.ts"
+import { identityFor } from "../provider/clientIdentity.ts"
+import { makeSender, type FailedAnswer, type Target } from "../provider/nativeSender.ts"
+import { failureResponse, passedHeaders, withTrail } from "./answerFor.ts"
+import { remember } from "./failureStore.ts"
+import { Outlet } from "./Outlet.ts"
+
+export interface NativeCall {
+  readonly wire: NativeWire
+  readonly view: RequestView
+  /** The body as the caller sent it. */
+  readonly text: string
+  /** Routes, roads and times for this request: see `policyFor`. */
+  readonly policy: RecoveryPolicy
+  /** A length stop is a value. */
+  readonly passTruncated: boolean
+  /** Nothing of a stream is shown before it is whole. */
+  readonly isVerified: boolean
+  readonly targetOf: (route: Route) => Target
+  readonly isHome: (route: Route) => boolean
+  /** Further fields of the caller's fetch. */
+  readonly init: RequestInit
+  readonly signal: AbortSignal | null
+  /** What cannot be done for this request and why, for a header; null = nothing. */
+  readonly off: string | null
+  /** The request's name in events. */
+  readonly requestId: string
+}
+
+/** What a native request needs of the process it runs in. */
+export interface NativeServices {
+  /** Clock, chance, health, estimate ... of the caller's own. */
+  readonly context: Context.Context<never>
+  /** Never fails; null = nobody listens. */
+  readonly emit: ((event: RecoveryEvent) => Effect.Effect<void>) | null
+  /** null = the ledger of the context. */
+  readonly ledger: LedgerShape | null
+}
+
+/** What became of a request, once it has ended in some way. */
+export interface NativeReceipt {
+  readonly requestId: string
+  readonly trail: Trail
+  readonly elapsedMs: number
+  /** null = it failed, or its caller left. */
+  readonly reply: ModelReply | null
+  readonly failure: RequestFailure | null
+  /** Tokens of every request that was sent, the failed ones too. */
+  readonly billed: Usage.Usage
+}
+
+export interface NativeHooks {
+  /** Told once, when the request has ended. */
+  readonly onEnd?: (receipt: NativeReceipt) => void
+  /** Sends signs of life to a client that waits, from the first silence of that length on; null = the client waits. */
+  readonly keepAlive?: { readonly afterMillis: number } | null
+  /** A comment before the last event of a stream; null = none. */
+  readonly closing?: (trail: Trail) => string | null
+}
+
+const eventStream: NativeHead = {
+  status: 200,
+  headers: new Headers({ "content-type": "text/event-stream", "cache-control": "no-cache" })
+}
+
+const encoder = new TextEncoder()
+
+export const billedOf = (trail: Trail): Usage.Usage =>
+  trail.reduce((sum, entry) => Usage.sum(sum, entry.usage), Usage.unknown)
+
+/** Summaries of this request are asked for where it is asked itself, in the same API. */
+const summaryClient = (call: NativeCall, sender: NativeSender): (typeof ModelClient)["Service"] => {
+  const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const [home] = call.policy.routes
+        const route = call.policy.routes.find(({ model }) => model === request.model) ?? home
+        const { profile } = call.targetOf(route)
+        const { model, messages, maxOutputTokens } = request
+        const body = call.wire.summaryBody({ model, messages, maxOutputTokens, profile })
+        const answer = yield* sender.send(route, JSON.stringify(body))
+        const decoder = new TextDecoder()
+        let text = ""
+        for (let read = yield* answer.read; read !== null; read = yield* answer.read)
+          text += decoder.decode(read, { stream: true })
+        const reply = call.wire.readBody(answer.context, text, answer.allowed)
+        return Result.isSuccess(reply) ? reply.success : yield* Effect.fail(answer.problem(reply.failure))
+      })
+    )
+  const none = makeModelError({ kind: "invalid_request", status: null, code: "summaries_are_no_streams" })
+  return ModelClient.of({ identity: "summaries", generate, stream: () => Stream.fail(none) })
+}
+
+/** Address of a kept response: below the address it was asked at. */
+const keptAt = (url: string, id: string, after: number): string => {
+  const address = new URL(url)
+  address.pathname = `${address.pathname.replace(/\/$/, "")}/${encodeURIComponent(id)}`
+  address.searchParams.set("stream", "true")
+  address.searchParams.set("starting_after", String(after))
+  return String(address)
+}
+
+const keyOf =
+  (call: NativeCall) =>
+  (route: Route): string => {
+    const { url, headers, fetch } = call.targetOf(route)
+    const account = headers.get("authorization") ?? headers.get("x-api-key") ?? headers.get("api-key")
+    const own = fetch === globalThis.fetch ? null : fetch
+    return `${identityFor({ baseUrl: new URL(url).origin, account, own })}\u0000${route.model}`
+  }
+
+/** Shows a waiting client that its stream lives, whenever nothing was written for a while. */
+const keepAlive = (outlet: Outlet, call: NativeCall, afterMillis: number): Effect.Effect<never> =>
+  Effect.gen(function* () {
+    const bytes = encoder.encode(call.wire.keepAlive)
+    while (true) {
+      const before = outlet.writes
+      yield* Effect.sleep(afterMillis)
+      if (outlet.writes !== before) continue
+      outlet.open(eventStream)
+      outlet.write(bytes)
+    }
+  })
+
+/** What the fiber of a request and its edge share. */
+interface Edge {
+  readonly outlet: Outlet
+  readonly trail: () => Trail
+  readonly respond: (response: Response) => void
+  readonly headers: () => Headers | null
+}
+
+const succeed = (call: NativeCall, edge: Edge, { head, body }: NativeReply): void => {
+  if (body === null) {
+    edge.outlet.end()
+    return
+  }
+  const headers = withTrail(passedHeaders(head.headers), edge.trail(), call.off)
+  edge.respond(new Response(body.slice().buffer, { status: head.status, headers }))
+}
+
+const fail = (
+  call: NativeCall,
+  edge: Edge,
+  failure: RequestFailure,
+  answer: { readonly raw: FailedAnswer; readonly error: ModelError } | null,
+  wallMillis: number
+): void => {
+  const { wire, requestId, off } = call
+  if (edge.outlet.isOpen) {
+    // The client has a 200: the API's own error event, then a body that errors. A clean end would be a success to many.
+    remember(failure, edge.headers(), requestId)
+    edge.outlet.write(encoder.encode(wire.errorEvent(toldOf(wire, failure))))
+    edge.outlet.fail(failure)
+    return
+  }
+  const response = failureResponse({ wire, failure, trail: edge.trail(), off, id: requestId, wallMillis, answer })
+  remember(failure, response.headers, requestId)
+  edge.respond(response)
+}
+
+const reasonOf = (signal: AbortSignal | null): unknown =>
+  signal?.reason ?? new DOMException("The request was aborted.", "AbortError")
+
+/** Never rejects, but with the reason of an aborted signal: a failure is a Response. */
+export const callNative = (services: NativeServices, call: NativeCall, hooks: NativeHooks = {}): Promise<Response> =>
+  new Promise((resolve, reject) => {
+    const { signal } = call
+    if (signal?.aborted === true) return reject(reasonOf(signal))
+    const state: {
+      fiber: Fiber.Fiber<void> | null
+      trail: Trail
+      headers: Headers | null
+      answer: { readonly raw: FailedAnswer; readonly error: ModelError } | null
+      standing: (() => { readonly trail: Trail }) | null
+    } = { fiber: null, trail: [], headers: null, answer: null, standing: null }
+    const trail = (): Trail => (state.standing === null ? state.trail : state.standing().trail)
+    const stop = (): void => state.fiber?.interruptUnsafe()
+    const outlet = new Outlet({
+      onOpen: (head, body) => {
+        const headers = withTrail(passedHeaders(head.headers), trail(), call.off)
+        const response = new Response(body, { status: head.status, headers })
+        state.headers = response.headers
+        resolve(response)
+      },
+      onCancel: stop
+    })
+    const onAbort = (): void => {
+      const reason = reasonOf(signal)
+      reject(reason)
+      outlet.abort(reason)
+      stop()
+    }
+    const edge: Edge = { outlet, trail, respond: resolve, headers: () => state.headers }
+    const sender = makeSender({
+      wire: call.wire.name,
+      method: "POST",
+      init: call.init,
+      targetOf: call.targetOf,
+      keptAt,
+      onFailed: (raw, error) => {
+        state.answer = { raw, error }
+      }
+    })
+    const program = Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      const wall = (): number => clock.currentTimeMillisUnsafe()
+      const startedAt = wall()
+      const ledger = services.ledger ?? (yield* BudgetLedger)
+      const request = nativeRequest({
+        loop: {
+          policy: call.policy,
+          requestId: call.requestId,
+          role: "main",
+          emit: services.emit,
+          ledger,
+          health: makeRouteDoor(call.policy, yield* HealthStore, keyOf(call)),
+          turn: makeTurn(),
+          callerCap: null
+        },
+        wire: call.wire,
+        view: call.view,
+        text: call.text,
+        sender,
+        out: outlet,
+        isVerified: call.isVerified,
+        passTruncated: call.passTruncated,
+        isHome: call.isHome,
+        estimate: yield* TokenEstimate,
+        summarizer: ModelSummarizer.make(summaryClient(call, sender), { model: call.policy.routes[0].model }),
+        transcript: null,
+        closing: hooks.closing === undefined ? null : () => hooks.closing?.(trail()) ?? null
+      }).pipe(
+        Effect.provideService(RequestWatch, {
+          began: (standing) => {
+            state.standing = standing
+          },
+          ended: (whole) => {
+            state.trail = whole
+            state.standing = null
+          }
+        })
+      )
+      const alive = hooks.keepAlive ?? null
+      const settle = (exit: Exit.Exit<NativeReply, RequestFailure>): void => {
+        const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
+        const failure = found !== null && found._tag === "Some" ? found.value : null
+        if (Exit.isSuccess(exit)) succeed(call, edge, exit.value)
+        else if (failure !== null) fail(call, edge, failure, state.answer, wall())
+        else if (!Cause.hasInterruptsOnly(exit.cause)) {
+          const defect = Cause.squash(exit.cause)
+          reject(defect)
+          outlet.fail(defect)
+        }
+        hooks.onEnd?.({
+          requestId: call.requestId,
+          trail: trail(),
+          elapsedMs: wall() - startedAt,
+          reply: Exit.isSuccess(exit) ? exit.value.reply : null,
+          failure,
+          billed: billedOf(trail())
+        })
+      }
+      const running =
+        alive === null || !call.view.streams
+          ? request
+          : Effect.raceFirst(request, keepAlive(outlet, call, alive.afterMillis))
+      yield* Effect.exit(Effect.onExit(running, (exit) => Effect.sync(() => settle(exit))))
+    }).pipe(Effect.ensuring(Effect.sync(() => signal?.removeEventListener("abort", onAbort))))
+    signal?.addEventListener("abort", onAbort, { once: true })
+    state.fiber = Effect.runForkWith(services.context)(program)
+  })

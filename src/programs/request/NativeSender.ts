@@ -1,0 +1,39 @@
+/** What carries a native request to a provider and its answer back: bytes, nothing else. */
+import type * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import type { ModelError } from "../../domain/failure/ModelError.ts"
+import type { Verdict } from "../../domain/provider/classify.ts"
+import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
+import type { Flaw, ReadContext } from "../../domain/wires/wireReply.ts"
+
+/** Status and headers as the provider sent them. */
+export interface NativeHead {
+  readonly status: number
+  readonly headers: Headers
+}
+
+export interface NativeAnswer {
+  readonly head: NativeHead
+  /** The headers that may be looked at, names in lower case. */
+  readonly allowed: Readonly<Record<string, string>>
+  readonly context: ReadContext
+  /** One network read; null = the body has ended. Interrupting it closes the connection. */
+  readonly read: Effect.Effect<Uint8Array | null, ModelError>
+  readonly problem: (problem: Flaw | Verdict) => ModelError
+}
+
+export interface NativeSender {
+  /** Sends once. Headers have come when it succeeds; leaving the scope closes the connection. */
+  readonly send: (route: Route, text: string) => Effect.Effect<NativeAnswer, ModelError, Scope.Scope>
+  /** Asks for the rest of a stream that the provider has kept, behind an event. */
+  readonly takeUp: (route: Route, id: string, after: number) => Effect.Effect<NativeAnswer, ModelError, Scope.Scope>
+}
+
+/** Where a client reads along. */
+export interface NativeOut {
+  /** The client gets status and headers; nothing that came before can be taken back. */
+  readonly open: (head: NativeHead) => void
+  readonly write: (bytes: Uint8Array) => void
+  /** null = there is room; else waits until there is. */
+  readonly room: () => Effect.Effect<void> | null
+}

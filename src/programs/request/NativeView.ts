@@ -1,0 +1,367 @@
+/**
+ * What a native client sees of a stream, and what is held back from it. Start events wait for the first output, calls and
+ * the end for the whole answer: until something was shown, every fault is repaired as if nothing had happened. As long as
+ * one attempt is all there is, its bytes are passed on as they came.
+ */
+import { isJson, isObject, parsedObject, type Json } from "../../domain/chat/json.ts"
+import type { FinishReason, ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { Usage } from "../../domain/chat/Usage.ts"
+import type { Verdict } from "../../domain/provider/classify.ts"
+import type { EventReader } from "../../domain/wires/EventReader.ts"
+import type { NativeWire, Stitcher, UsageRepair } from "../../domain/wires/native/NativeWire.ts"
+import { SseBlocks, type SseBlock } from "../../domain/wires/native/SseBlocks.ts"
+import { flaw, isFlaw, type Flaw } from "../../domain/wires/wireReply.ts"
+
+/** Bytes of one answer that are held or remembered at most. */
+export const largestAnswer = 256 * 1024 * 1024
+
+type Problem = Flaw | Verdict
+
+interface Held {
+  readonly block: SseBlock
+  /** What of its text is new to the client; null = the block has none. */
+  readonly text: string | null
+  readonly isReasoning: boolean
+  readonly isComment: boolean
+}
+
+export interface Shown {
+  /** Text behind the last fragment. */
+  text: string
+  reasoning: boolean
+  /** Something is on screen that no later attempt can go on from. */
+  other: boolean
+}
+
+export interface ViewOptions {
+  readonly wire: NativeWire
+  /** Nothing is shown before the answer is whole. */
+  readonly isVerified: boolean
+  /** The answer cannot be gone on from, whatever is shown of it. */
+  readonly isRough: boolean
+  readonly write: (bytes: Uint8Array) => void
+}
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+
+const joined = (blocks: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const [first] = blocks
+  if (blocks.length === 1 && first !== undefined) return first
+  const all = new Uint8Array(blocks.reduce((sum, block) => sum + block.length, 0))
+  let at = 0
+  for (const block of blocks) {
+    all.set(block, at)
+    at += block.length
+  }
+  return all
+}
+
+/** What one event has brought. */
+export interface Brought {
+  readonly text: string | null
+  readonly reasoning: boolean
+  readonly call: boolean
+  readonly usage: Usage | null
+}
+
+const broughtBy = (parts: ReadonlyArray<ModelPart>): Brought => {
+  let text: string | null = null
+  let reasoning = false
+  let call = false
+  let usage: Usage | null = null
+  for (const part of parts) {
+    if (part._tag === "Text") text = (text ?? "") + part.text
+    else if (part._tag === "Reasoning") reasoning = true
+    else if (part._tag === "ToolCall" || part._tag === "ToolCallDelta") call = true
+    else if (part._tag === "Usage") usage = part.usage
+  }
+  return { text, reasoning, call, usage }
+}
+
+/** A chunk of chat that brings text and the end together, without the end. */
+const withoutEnd = (block: SseBlock): SseBlock => {
+  if (block.data === null || !/"finish_reason":\s*"/.test(block.data)) return block
+  const event = parsedObject(block.data)
+  if (event === null || !Array.isArray(event["choices"])) return block
+  const { usage: _, ...rest } = event
+  const choices = event["choices"].map((choice: unknown) =>
+    isObject(choice) ? { ...choice, finish_reason: null } : choice
+  )
+  const data = JSON.stringify({ ...rest, choices })
+  return { ...block, data, bytes: encoder.encode(`data: ${data}\n\n`) }
+}
+
+const interrupted = (code: string): Flaw => ({ kind: "interrupted", code, usage: null })
+
+export class NativeView {
+  private readonly options: ViewOptions
+  private reader: EventReader | null = null
+  private splitter = new SseBlocks()
+  private held: Array<Held> = []
+  private heldBytes = 0
+  /** A call has begun, or the answer has said why it stops: nothing more is shown before it is whole. */
+  private isHolding = false
+  /** What the client has of the first attempt, for a repair. */
+  private released: Array<SseBlock> = []
+  private textBlocks = 0
+  private stitcher: Stitcher | null = null
+  private replay: { readonly expected: string; matched: number } | null = null
+  readonly shown: Shown = { text: "", reasoning: false, other: false }
+  replayDiffers = false
+  private events = 0
+  /** The response that the provider may have kept, and the last of its events. */
+  id: string | null = null
+  sequence = -1
+  private isTakenUp = false
+  /** What the last event has brought. */
+  last: Brought = broughtBy([])
+
+  constructor(options: ViewOptions) {
+    this.options = options
+  }
+
+  /** A new attempt, read by this reader. */
+  begin(reader: EventReader): void {
+    this.reader = reader
+    this.splitter = new SseBlocks()
+    this.held = []
+    this.heldBytes = 0
+    this.isHolding = false
+    this.replayDiffers = false
+    this.events = 0
+    this.id = null
+    this.sequence = -1
+    this.isTakenUp = false
+  }
+
+  /** The same answer goes on over another connection. */
+  takeUp(): void {
+    this.splitter = new SseBlocks()
+    this.isTakenUp = true
+  }
+
+  get done(): boolean {
+    return this.reader?.done ?? false
+  }
+
+  get finished(): boolean {
+    return this.reader !== null && this.reader.finishReason !== null
+  }
+
+  get isStitched(): boolean {
+    return this.stitcher !== null
+  }
+
+  get deadItems(): ReadonlyArray<string> {
+    return this.stitcher?.dead ?? []
+  }
+
+  /** One network read. What ends the stream early; null = nothing. `onBrought` is told of every event. */
+  feed(bytes: Uint8Array, usage: UsageRepair | null, onBrought: (brought: Brought) => void): Problem | null {
+    for (const block of this.splitter.feed(bytes)) {
+      const problem = this.onBlock(block, usage, onBrought)
+      if (problem !== null) return problem
+    }
+    return this.heldBytes + this.splitter.pending > largestAnswer ? flaw("answer_too_large") : null
+  }
+
+  /** The body has ended. */
+  end(usage: UsageRepair | null, onBrought: (brought: Brought) => void): ModelReply | Problem {
+    const rest = this.splitter.end()
+    const problem = rest === null ? null : this.onBlock(rest, usage, onBrought)
+    if (problem !== null && !this.finished) return problem
+    return this.reply()
+  }
+
+  private reply(): ModelReply | Problem {
+    const { reader } = this
+    const finishReason: FinishReason | null = reader?.finishReason ?? null
+    if (reader === null || finishReason === null)
+      return interrupted(this.events === 0 ? "empty_stream" : "no_finish_reason")
+    if (this.replay !== null) return this.differs()
+    const reply = reader.reply(finishReason)
+    reader.parts.length = 0
+    return reply
+  }
+
+  private differs(): Flaw {
+    this.replayDiffers = true
+    return interrupted("replay_differs")
+  }
+
+  private onBlock(block: SseBlock, usage: UsageRepair | null, onBrought: (brought: Brought) => void): Problem | null {
+    const { data } = block
+    const { reader } = this
+    if (data === null || reader === null || reader.done) return this.onComment(block)
+    if (this.wasSeen(data)) return null
+    const problem = reader.onEvent(block.event, data)
+    if (problem !== null) return problem
+    if (!reader.done) this.events += 1
+    const brought = broughtBy(reader.parts.splice(0))
+    onBrought(brought)
+    const isOutput = brought.text !== null || brought.reasoning
+    if (!isOutput && !brought.call && data.trim() !== "[DONE]" && !isJson(data))
+      // A piece of an event may have held text; a line of something else has not.
+      return /^\s*[[{"]/.test(data) ? interrupted("chunk_not_json") : null
+    const text = brought.text === null ? null : this.fresh(brought.text)
+    if (brought.text !== null && text === null) return this.differs()
+    this.hold({ block, text, isReasoning: brought.reasoning, isComment: false })
+    if (brought.call || this.finished) this.isHolding = true
+    if (isOutput && !this.isHolding && !this.options.isVerified) this.flush(usage)
+    return null
+  }
+
+  /** Comments pass at once when nothing waits before them. */
+  private onComment(block: SseBlock): null {
+    const isQuiet = this.held.length === 0 && !this.options.isVerified && this.hasShown
+    if (isQuiet) this.options.write(block.bytes)
+    else this.hold({ block, text: null, isReasoning: false, isComment: true })
+    return null
+  }
+
+  /** Notes id and number of an event; true = a stream that was taken up has begun too early. */
+  private wasSeen(data: string): boolean {
+    if (this.options.wire.name !== "responses") return false
+    if (this.id === null && data.includes('"response.created"')) {
+      const response = parsedObject(data)?.["response"]
+      if (typeof response === "object" && response !== null && "id" in response && typeof response.id === "string")
+        this.id = response.id
+    }
+    const number = Number(/"sequence_number":\s*(\d+)/.exec(data)?.[1] ?? -1)
+    if (number < 0) return false
+    if (this.isTakenUp && number <= this.sequence) return true
+    this.sequence = Math.max(this.sequence, number)
+    return false
+  }
+
+  private hold(held: Held): void {
+    this.held.push(held)
+    this.heldBytes += held.block.bytes.length
+  }
+
+  private get hasShown(): boolean {
+    return this.shown.text !== "" || this.shown.reasoning || this.shown.other || this.released.length > 0
+  }
+
+  /** The part of a text that is new to the client; null = the replay says something else. */
+  private fresh(text: string): string | null {
+    if (this.replay === null) return text
+    const want = this.replay.expected.slice(this.replay.matched, this.replay.matched + text.length)
+    if (!text.startsWith(want)) return null
+    this.replay.matched += want.length
+    if (this.replay.matched === this.replay.expected.length) this.replay = null
+    return text.slice(want.length)
+  }
+
+  /** Shows what is held. */
+  private flush(usage: UsageRepair | null): void {
+    const { held } = this
+    this.held = []
+    this.heldBytes = 0
+    if (held.length === 0) return
+    for (const one of held) this.note(one)
+    if (this.stitcher === null) {
+      this.options.write(joined(held.map(({ block }) => block.bytes)))
+      return
+    }
+    const out = held.map((one) => this.rendered(one, usage)).join("")
+    if (out !== "") this.options.write(encoder.encode(out))
+  }
+
+  /** What the client has now. */
+  private note(held: Held): void {
+    if (this.stitcher === null && !held.isComment) this.released.push(held.block)
+    if (held.text !== null) {
+      this.shown.text += held.text
+      if (this.options.isRough) this.shown.other = true
+    } else if (held.isReasoning) this.shown.reasoning = true
+    else if (!held.isComment) this.noteOpening(held.block)
+  }
+
+  /** A second text, or anything that is neither text nor thinking, cannot be gone on from. */
+  private noteOpening({ data }: SseBlock): void {
+    if (data === null || this.options.wire.name === "chat") return
+    if (!data.includes("content_block_start") && !data.includes("response.output_item.added")) return
+    const event = parsedObject(data)
+    const opened: unknown = event === null ? undefined : (event["content_block"] ?? event["item"])
+    const type: unknown = typeof opened === "object" && opened !== null ? Reflect.get(opened, "type") : undefined
+    if (type === "thinking" || type === "redacted_thinking" || type === "reasoning") return
+    if (type !== "text" && type !== "message") this.shown.other = true
+    else if (this.stitcher === null) {
+      this.textBlocks += 1
+      if (this.textBlocks > 1) this.shown.other = true
+    }
+  }
+
+  private rendered({ block, text, isComment }: Held, usage: UsageRepair | null): string {
+    const { data } = block
+    if (isComment || data === null) return decoder.decode(block.bytes)
+    if (data.trim() === "[DONE]") return this.options.wire.closing
+    const event = parsedObject(data)
+    if (event === null || this.stitcher === null) return ""
+    return this.textOf(this.stitcher.render(event, text, usage))
+  }
+
+  private textOf(events: ReadonlyArray<Json>): string {
+    return events.map(this.options.wire.eventText).join("")
+  }
+
+  /** From here on the client's stream goes on over several attempts. */
+  stitch(): void {
+    if (this.stitcher === null) {
+      this.stitcher = this.options.wire.stitcher()
+      for (const { data } of this.released) {
+        const event = data === null ? null : parsedObject(data)
+        if (event !== null) this.stitcher.saw(event)
+      }
+      this.released = []
+    }
+    const closed = this.textOf(this.stitcher.begin())
+    if (closed !== "") this.options.write(encoder.encode(closed))
+    this.shown.reasoning = false
+  }
+
+  /** The next attempt begins again: what it repeats of the shown text is not shown again. */
+  splice(): void {
+    this.stitch()
+    this.replay = this.shown.text === "" ? null : { expected: this.shown.text, matched: 0 }
+  }
+
+  /** The shown text is a fragment now. */
+  goOn(): void {
+    this.stitch()
+    this.replay = null
+    this.shown.text = ""
+  }
+
+  /** Text that is still held in an answer that will be continued belongs to the client; the answer's end does not. */
+  commitText(usage: UsageRepair | null): void {
+    const last = this.held.findLastIndex(({ text }) => text !== null)
+    this.held = this.held.slice(0, last + 1).map((one) => ({ ...one, block: withoutEnd(one.block) }))
+    this.flush(usage)
+  }
+
+  /** The answer is whole. A comment of ours comes before the last event: behind it nobody reads. */
+  complete(usage: UsageRepair | null, comment: string | null): void {
+    const last = this.held.findLastIndex(({ isComment }) => !isComment)
+    if (comment !== null && last !== -1) {
+      const block = { bytes: encoder.encode(`: ${comment}\n\n`), event: undefined, data: null }
+      this.held.splice(last, 0, { block, text: null, isReasoning: false, isComment: true })
+    }
+    this.flush(usage)
+  }
+
+  /** A body that came in place of a stream, as events. */
+  asEvents(body: Json): void {
+    const { wire } = this.options
+    const bytes = encoder.encode(wire.eventsOf(body).map(wire.eventText).join("") + wire.closing)
+    for (const block of new SseBlocks().feed(bytes)) this.onBlock(block, null, () => undefined)
+  }
+
+  isUnfinishable(): boolean {
+    return this.shown.other || (this.shown.text === "" && this.shown.reasoning)
+  }
+}
+
+export const isProblem = (value: ModelReply | Problem): value is Problem => isFlaw(value) || "inBand" in value

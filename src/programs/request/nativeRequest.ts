@@ -1,0 +1,457 @@
+/**
+ * One native request under the loop: bytes in the API's own form go up, the API's own answer comes down. The driver keeps
+ * what was sent and what was shown; what happens next is the machine's decision as it is for every other caller.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import { parsedObject } from "../../domain/chat/json.ts"
+import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import * as Usage from "../../domain/chat/Usage.ts"
+import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
+import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
+import type { Outcome, Seen } from "../../domain/recovery/Outcome.ts"
+import { outcomeOfError, outcomeOfReply } from "../../domain/recovery/outcomeOf.ts"
+import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
+import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
+import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWire.ts"
+import { readBodyRoughly, readerOf } from "../../domain/wires/native/roughReading.ts"
+import type { TokenEstimate } from "../../services/Overrides.ts"
+import type { RequestFailure } from "../../services/Recovery.ts"
+import type { Summarizer } from "../../services/Summarizer.ts"
+import type { Transcript } from "../../services/Transcript.ts"
+import type { AttemptDriver } from "./AttemptDriver.ts"
+import type { Progress } from "./attemptWatch.ts"
+import type { NativeAnswer, NativeHead, NativeOut, NativeSender } from "./NativeSender.ts"
+import { isProblem, largestAnswer, NativeView, type Brought } from "./NativeView.ts"
+import { NativeWindow } from "./NativeWindow.ts"
+import type { Meter } from "./receipt.ts"
+import { recover } from "./recover.ts"
+import type { RecoverOptions } from "./Run.ts"
+import { summaryOf } from "./shorten.ts"
+
+export interface NativeRequestOptions {
+  readonly loop: RecoverOptions
+  readonly wire: NativeWire
+  readonly view: RequestView
+  /** The body as the caller sent it. */
+  readonly text: string
+  readonly sender: NativeSender
+  readonly out: NativeOut
+  /** Nothing of a stream is shown before it is whole. */
+  readonly isVerified: boolean
+  /** A length stop is a value. */
+  readonly passTruncated: boolean
+  readonly isHome: (route: Route) => boolean
+  readonly estimate: (typeof TokenEstimate)["Service"]
+  readonly summarizer: (typeof Summarizer)["Service"]
+  readonly transcript: (typeof Transcript)["Service"] | null
+  /** A comment to put before the last event of a stream, when it is known what the request cost; null = none. */
+  readonly closing: (() => string | null) | null
+}
+
+/** What a native request ends with when it is whole. */
+export interface NativeReply {
+  readonly head: NativeHead
+  /** The body of an answer that is no stream; null = it was written to `out`. */
+  readonly body: Uint8Array | null
+  readonly reply: ModelReply
+  /** Ids of items that the client has and the provider does not. */
+  readonly deadItems: ReadonlyArray<string>
+}
+
+/** How long usage and the wire's own end may come behind a finish reason, and how long a server may take to close. */
+const endingGrace = "5 seconds"
+const closingGrace = "250 millis"
+
+const decoder = new TextDecoder()
+const encoder = new TextEncoder()
+
+const joined = (reads: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const [first] = reads
+  if (reads.length === 1 && first !== undefined) return first
+  const all = new Uint8Array(reads.reduce((sum, read) => sum + read.length, 0))
+  let at = 0
+  for (const read of reads) {
+    all.set(read, at)
+    at += read.length
+  }
+  return all
+}
+
+/** One request on its way: window, view and what the last attempt brought. */
+class NativeRun {
+  readonly options: NativeRequestOptions
+  readonly window: NativeWindow
+  readonly shownView: NativeView
+  readonly now: () => number
+  /** Choices of a chat answer that is read roughly; null = the strict reader will do. */
+  readonly choices: number | null
+  head: NativeHead | null = null
+  body: Uint8Array | null = null
+  last: ModelReply | null = null
+  aside: ModelReply | null = null
+  isOpen = false
+  isRaised = false
+  /** The stream that the next attempt takes up again; null = it begins anew. */
+  taken: { readonly id: string; readonly after: number } | null = null
+  /** The provider does not hand out the rest of this answer. */
+  isLost = false
+  private readonly pending: Array<Uint8Array> = []
+
+  constructor(options: NativeRequestOptions, now: () => number) {
+    const { wire, view, text, isHome, estimate } = options
+    this.options = options
+    this.now = now
+    this.window = new NativeWindow({
+      wire,
+      view,
+      text,
+      continuationPrompt: options.loop.policy.continuationPrompt,
+      estimate,
+      isHome
+    })
+    const n: unknown = view.only === null ? null : (parsedObject(text)?.["n"] ?? 1)
+    this.choices = view.only === null ? null : typeof n === "number" ? n : 1
+    this.shownView = new NativeView({
+      wire,
+      isVerified: options.isVerified,
+      isRough: view.only !== null,
+      write: (bytes) => this.write(bytes)
+    })
+  }
+
+  /** Verified bytes wait until the answer is whole: they may be committed, and are not shown. */
+  private write(bytes: Uint8Array): void {
+    if (this.options.isVerified) {
+      this.pending.push(bytes)
+      return
+    }
+    this.open()
+    this.options.out.write(bytes)
+  }
+
+  private open(): void {
+    if (this.isOpen || this.head === null) return
+    this.isOpen = true
+    this.options.out.open(this.head)
+  }
+
+  /** Everything that is left goes to the client. */
+  complete(): void {
+    this.shownView.complete(this.window.usage, this.options.closing?.() ?? null)
+    this.open()
+    for (const bytes of this.pending.splice(0)) this.options.out.write(bytes)
+  }
+
+  get seen(): Seen {
+    const { shown, replayDiffers } = this.shownView
+    return {
+      delivered: shown.text.length,
+      unfinishable: this.shownView.isUnfinishable(),
+      replayDiffers
+    }
+  }
+
+  /** What is on screen can neither be dropped nor gone on from: no further attempt can make it right. */
+  get isStuck(): boolean {
+    const { shown, replayDiffers } = this.shownView
+    if (shown.other) return true
+    return this.options.view.isStructured && replayDiffers
+  }
+}
+
+/** Tells timers and receipt what an event has brought. */
+const note =
+  (run: NativeRun, meter: Meter, progress: Progress) =>
+  (brought: Brought): void => {
+    if (brought.usage !== null) meter.usage = Usage.update(meter.usage, brought.usage)
+    if (brought.text === null && !brought.reasoning && !brought.call) return
+    const at = run.now()
+    progress.firstDeltaAt ??= at
+    progress.lastDeltaAt = at
+  }
+
+/** Waiting for the client is not the provider's silence: the timers are told. */
+const makeRoom = (run: NativeRun, progress: Progress): Effect.Effect<void> => {
+  const room = run.options.out.room()
+  if (room === null) return Effect.void
+  progress.blocked = true
+  return Effect.map(room, () => {
+    const at = run.now()
+    progress.blocked = false
+    progress.lastByteAt = at
+    if (progress.firstDeltaAt !== null) progress.lastDeltaAt = at
+  })
+}
+
+const readWhole = Effect.fnUntraced(function* (
+  answer: NativeAnswer,
+  first: Uint8Array | null,
+  progress: Progress,
+  now: () => number
+): Effect.fn.Return<Uint8Array, ModelError> {
+  const reads: Array<Uint8Array> = first === null ? [] : [first]
+  let size = first?.length ?? 0
+  while (true) {
+    const read = yield* answer.read
+    if (read === null) return joined(reads)
+    progress.lastByteAt = now()
+    reads.push(read)
+    size += read.length
+    if (size > largestAnswer)
+      return yield* Effect.fail(answer.problem({ kind: "malformed_response", code: "answer_too_large", usage: null }))
+  }
+})
+
+const readBody = Effect.fnUntraced(function* (
+  run: NativeRun,
+  answer: NativeAnswer,
+  progress: Progress
+): Effect.fn.Return<ModelReply, ModelError> {
+  const bytes = yield* readWhole(answer, null, progress, run.now)
+  const read = readBodyRoughly(run.options.wire, answer.context, decoder.decode(bytes), answer.allowed)
+  if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
+  run.head = answer.head
+  run.body = bytes
+  return read.success
+})
+
+/** The first read tells what the body is, whatever its content type says. */
+const isBody = (first: Uint8Array): boolean => /^[\s\uFEFF]*[{[]/.test(decoder.decode(first.subarray(0, 64)))
+
+/** A body in place of a stream: read as a whole and shown as the events it would have been. */
+const readAsEvents = Effect.fnUntraced(function* (
+  run: NativeRun,
+  answer: NativeAnswer,
+  first: Uint8Array,
+  progress: Progress
+): Effect.fn.Return<ModelReply, ModelError> {
+  const text = decoder.decode(yield* readWhole(answer, first, progress, run.now))
+  const read = readBodyRoughly(run.options.wire, answer.context, text, answer.allowed)
+  if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
+  const headers = new Headers(answer.head.headers)
+  headers.set("content-type", "text/event-stream")
+  run.head = { status: answer.head.status, headers }
+  const body = parsedObject(text)
+  if (body !== null) run.shownView.asEvents(body)
+  const reply = run.shownView.end(run.window.usage, () => undefined)
+  return isProblem(reply) ? yield* Effect.fail(answer.problem(reply)) : reply
+})
+
+const nextRead = (run: NativeRun, answer: NativeAnswer): Effect.Effect<Uint8Array | null, ModelError> => {
+  const { shownView } = run
+  if (!shownView.finished) return answer.read
+  // The reply is whole: a connection that stays open or breaks now changes nothing.
+  const duration = shownView.done ? closingGrace : endingGrace
+  return Effect.timeoutOrElse(answer.read, { duration, orElse: () => Effect.succeed(null) }).pipe(
+    Effect.catch(() => Effect.succeed(null))
+  )
+}
+
+const readStream = Effect.fnUntraced(function* (
+  run: NativeRun,
+  answer: NativeAnswer,
+  meter: Meter,
+  progress: Progress
+): Effect.fn.Return<ModelReply, ModelError> {
+  const { shownView, window } = run
+  const onBrought = note(run, meter, progress)
+  let isFirst = true
+  while (true) {
+    const bytes = yield* nextRead(run, answer)
+    if (bytes === null) break
+    progress.lastByteAt = run.now()
+    if (isFirst && bytes.length > 0) {
+      isFirst = false
+      if (run.taken === null && isBody(bytes)) return yield* readAsEvents(run, answer, bytes, progress)
+      run.head ??= answer.head
+    }
+    const problem = shownView.feed(bytes, window.usage, onBrought)
+    if (problem !== null && !shownView.finished) return yield* Effect.fail(answer.problem(problem))
+    if (run.isOpen) yield* makeRoom(run, progress)
+  }
+  const reply = shownView.end(window.usage, onBrought)
+  return isProblem(reply) ? yield* Effect.fail(answer.problem(reply)) : reply
+})
+
+/** Headers have come: the answer is read to its end. */
+const receive = (
+  run: NativeRun,
+  answer: NativeAnswer,
+  meter: Meter,
+  progress: Progress,
+  accepted: Effect.Effect<void>
+): Effect.Effect<ModelReply, ModelError> => {
+  meter.began = true
+  progress.headersAt = run.now()
+  progress.lastByteAt = progress.headersAt
+  if (!run.isOpen) run.head = null
+  const { wire, view } = run.options
+  if (run.taken === null) run.shownView.begin(readerOf(wire, answer.context, answer.allowed, run.choices))
+  else run.shownView.takeUp()
+  const read = view.streams ? readStream(run, answer, meter, progress) : readBody(run, answer, progress)
+  return Effect.andThen(
+    accepted,
+    Effect.map(read, (reply) => {
+      if (!run.isOpen) run.head ??= answer.head
+      run.last = reply
+      return reply
+    })
+  )
+}
+
+const goneFor = (run: NativeRun, error: ModelError): ModelError => {
+  // What the provider has not kept is a stream that broke off.
+  if (run.taken === null || run.options.view.isBackground || error.status === null || error.status >= 500) return error
+  run.isLost = true
+  return makeModelError({ kind: "interrupted", status: null, code: "not_kept", model: error.model })
+}
+
+const send = (run: NativeRun, plan: AttemptPlan): Effect.Effect<NativeAnswer, ModelError, Scope.Scope> => {
+  const { sender } = run.options
+  if (run.taken === null) return sender.send(plan.route, run.window.textFor(plan, run.isRaised))
+  return Effect.mapError(sender.takeUp(plan.route, run.taken.id, run.taken.after), (error) => goneFor(run, error))
+}
+
+const classify = (
+  run: NativeRun,
+  result: Result.Result<ModelReply, ModelError>,
+  plan: AttemptPlan,
+  durationMillis: number
+): Outcome => {
+  const { loop, view, passTruncated } = run.options
+  // A text in a form that was asked for is raised, never continued: behind the raise it is what it is.
+  const isValue = passTruncated || (view.isStructured && run.isRaised)
+  const outcome = Result.isFailure(result)
+    ? outcomeOfError(loop.policy, result.failure, plan, run.seen)
+    : outcomeOfReply(result.success, plan, durationMillis, run.seen, isValue)
+  return run.isStuck && outcome._tag === "Faulted" ? { ...outcome, shouldRetry: false } : outcome
+}
+
+/** Whether the provider has kept the stream that broke off. */
+const canTakeUp = (run: NativeRun, action: RecoveryAction): boolean =>
+  action._tag === "Retry" &&
+  run.options.view.streams &&
+  run.options.view.isStored &&
+  run.shownView.id !== null &&
+  run.shownView.sequence >= 0 &&
+  !run.shownView.finished &&
+  !run.isLost
+
+const prepare = (run: NativeRun, action: RecoveryAction): boolean => {
+  const { shownView, window } = run
+  const { id, sequence } = shownView
+  run.taken = id !== null && canTakeUp(run, action) ? { id, after: sequence } : null
+  if (run.taken !== null) return false
+  switch (action._tag) {
+    case "Continue":
+      return goOn(run)
+    case "Escalate":
+      run.aside = run.last
+      run.isRaised = true
+      break
+    default:
+  }
+  const decided = "shown" in action ? action.shown : "none"
+  if (decided === "none") return action._tag === "Escalate"
+  if (decided === "resume") {
+    window.keep(shownView.shown.text, null)
+    shownView.goOn()
+    return false
+  }
+  // A client cannot be told to forget: what was shown is what the next answer has to begin with.
+  shownView.splice()
+  return action._tag === "Escalate"
+}
+
+const goOn = (run: NativeRun): boolean => {
+  const { shownView, window, options } = run
+  const cut = run.last ?? run.aside
+  run.aside = null
+  if (!options.view.streams) {
+    window.keep(cut?.text ?? "", cut)
+    return false
+  }
+  shownView.commitText(window.usage)
+  window.keep(shownView.shown.text, cut)
+  shownView.goOn()
+  return false
+}
+
+const compact = (run: NativeRun): AttemptDriver["compact"] =>
+  Effect.fnUntraced(function* (plan, book) {
+    const { window, options } = run
+    const { policy, requestId } = options.loop
+    const old = window.old(policy.compaction.keepRecentMessages)
+    if (old === null) return { _tag: "NothingToCompact" as const }
+    const text = yield* summaryOf({
+      requestId,
+      all: options.wire.messagesOf(options.view.items),
+      old: old.messages,
+      route: plan.route,
+      summarizer: options.summarizer,
+      transcript: options.transcript,
+      book
+    })
+    const before = window.promptTokens()
+    const messagesBefore = window.messageCount
+    window.compact(text, old.until)
+    return {
+      _tag: "Compacted" as const,
+      before,
+      after: window.promptTokens(),
+      messagesBefore,
+      messagesAfter: window.messageCount
+    }
+  })
+
+const fragmentText = (run: NativeRun): string => run.window.fragments.join("")
+
+const driverOf = (run: NativeRun): AttemptDriver => ({
+  streaming: run.options.view.streams,
+  promptTokens: () => run.window.promptTokens(),
+  // The caller's own request: the provider has the say.
+  fault: () => null,
+  attempt: (plan, meter, progress, accepted) => {
+    run.last = null
+    return Effect.scoped(Effect.flatMap(send(run, plan), (answer) => receive(run, answer, meter, progress, accepted)))
+  },
+  classify: (result, plan, durationMillis) => classify(run, result, plan, durationMillis),
+  prepare: (action) => Effect.sync(() => prepare(run, action)),
+  compact: compact(run),
+  merge: (last) =>
+    run.window.fragments.length === 0 || last.refusal !== null
+      ? last
+      : { ...last, text: fragmentText(run) + (last.text ?? "") },
+  partial: () => {
+    const cut = (run.last ?? run.aside)?.text ?? ""
+    const { text } = run.shownView.shown
+    const all = fragmentText(run) + (text === "" ? cut : text)
+    return all === "" ? null : all
+  }
+})
+
+const bodyOf = (run: NativeRun): Uint8Array | null => {
+  const { window, body, options } = run
+  const usage = window.usage
+  if (body === null || usage === null) return body
+  const parsed = parsedObject(decoder.decode(body))
+  return parsed === null
+    ? body
+    : encoder.encode(JSON.stringify(options.wire.mergedBody(parsed, fragmentText(run), usage)))
+}
+
+/** A native request, recovered. What it fails with says nothing of what a client has seen by then. */
+export const nativeRequest = Effect.fnUntraced(function* (
+  options: NativeRequestOptions
+): Effect.fn.Return<NativeReply, RequestFailure> {
+  const clock = yield* Clock.Clock
+  const run = new NativeRun(options, () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
+  const reply = yield* recover(options.loop, driverOf(run))
+  if (options.view.streams) run.complete()
+  const head = run.head
+  if (head === null) return yield* Effect.die(new Error("a whole answer has no head"))
+  return { head, body: options.view.streams ? null : bodyOf(run), reply, deadItems: run.shownView.deadItems }
+})
