@@ -21,7 +21,7 @@ import { toldOf } from "../../domain/wires/native/failureAnswer.ts"
 import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWire.ts"
 import { nativeRequest, type NativeReply } from "../../programs/request/nativeRequest.ts"
 import type { NativeHead, NativeSender } from "../../programs/request/NativeSender.ts"
-import { makeRouteDoor } from "../../programs/request/routeDoor.ts"
+import { makeRouteAdmission } from "../../programs/request/routeAdmission.ts"
 import { BudgetLedger, type LedgerShape } from "../../services/BudgetLedger.ts"
 import { HealthStore } from "../../services/HealthStore.ts"
 import { ModelClient } from "../../services/ModelClient.ts"
@@ -30,6 +30,7 @@ import type { RequestFailure } from "../../services/Recovery.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
 import { makeTurn } from "../../services/Turn.ts"
 import * as ModelSummarizer from "../ModelSummarizer.ts"
+import * as HealthMemory from "../stores/HealthMemory.ts"
 import { identityFor } from "../provider/clientIdentity.ts"
 import { makeSender, type FailedAnswer, type Target } from "../provider/nativeSender.ts"
 import { failureResponse, passedHeaders, withTrail } from "./answerFor.ts"
@@ -245,9 +246,10 @@ export const callNative = (services: NativeServices, call: NativeCall, hooks: Na
           role: "main",
           emit: services.emit,
           ledger,
-          health: makeRouteDoor(call.policy, yield* HealthStore, keyOf(call)),
+          health: makeRouteAdmission(call.policy, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
           turn: makeTurn(),
-          callerCap: null
+          callerCap: null,
+          structured: call.view.isStructured
         },
         wire: call.wire,
         view: call.view,

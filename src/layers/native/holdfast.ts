@@ -1,7 +1,7 @@
 /** An SDK's client, recovered: the same type, every method. Knows the client only by what it is asked for. */
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
-import { fetchOf } from "../provider/providerAnswer.ts"
+import type { Fetch } from "../provider/nativeSender.ts"
 import { recoveredFetch, type NativePolicyInput, type RecoveredFetchOptions } from "./recoveredFetch.ts"
 
 export type HoldfastOptions = Omit<RecoveredFetchOptions, "baseUrl">
@@ -17,6 +17,12 @@ const isClient = (value: unknown): value is Client =>
   value !== null &&
   typeof Reflect.get(value, "withOptions") === "function" &&
   typeof Reflect.get(value, "baseURL") === "string"
+
+/** The fetch a client sends with; the platform's when it does not show one. */
+const fetchOf = (client: object): Fetch => {
+  const own: unknown = Reflect.get(client, "fetch")
+  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
+}
 
 /** The longest a timer can be: recovery's times rule, unless the client was given a time of its own. */
 const liftedMillis = 2 ** 31 - 1

@@ -24,7 +24,7 @@ import { makeTurn } from "../../services/Turn.ts"
 import { abortable } from "../provider/abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf } from "../provider/answerHeaders.ts"
 import type { FailedAnswer } from "../provider/nativeSender.ts"
-import { networkCode } from "../provider/providerAnswer.ts"
+import { networkCode } from "../provider/networkCode.ts"
 import { failureResponse } from "./answerFor.ts"
 import type { NativeServices } from "./callNative.ts"
 import { remember } from "./failureStore.ts"
@@ -47,7 +47,7 @@ export interface PassedCall {
 }
 
 /** The loop counts replies; of this one it needs no more than that it came. */
-const replyOf = (requestId: string | null): ModelReply => ({
+const replyOf = (providerRequestId: string | null): ModelReply => ({
   text: null,
   refusal: null,
   reasoning: null,
@@ -57,7 +57,7 @@ const replyOf = (requestId: string | null): ModelReply => ({
   usage: Usage.unknown,
   model: "-",
   servedModel: null,
-  requestId,
+  providerRequestId,
   warnings: []
 })
 
@@ -136,7 +136,8 @@ export const passThrough = (call: PassedCall): Promise<Response> => {
       ledger: null,
       health: null,
       turn: makeTurn(),
-      callerCap: null
+      callerCap: null,
+      structured: false
     }
     const exit = yield* Effect.exit(
       Effect.provideService(recover(loop, driverOf(call, policy, sending)), RequestWatch, {

@@ -24,8 +24,8 @@ import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWi
 import { nativePolicy, type NativePolicy, type TruncationMode } from "../../programs/request/nativePolicy.ts"
 import type { LedgerShape } from "../../services/BudgetLedger.ts"
 import { HealthStore } from "../../services/HealthStore.ts"
-import { makeHealthTable } from "../../services/healthTable.ts"
 import type { Fetch, Target } from "../provider/nativeSender.ts"
+import * as HealthMemory from "../stores/HealthMemory.ts"
 import { callNative, type NativeReceipt, type NativeServices } from "./callNative.ts"
 import { passThrough } from "./passThrough.ts"
 
@@ -240,7 +240,7 @@ export const recoveredFetch = (
   const truncation = options.truncation ?? "uncapped"
   const policies = new Map<string, NativePolicy>()
   const base = options.context ?? Context.empty()
-  const context = options.health === "own" ? Context.add(base, HealthStore, makeHealthTable()) : base
+  const context = options.health === "own" ? Context.add(base, HealthStore, HealthMemory.make()) : base
   const { onEvent, onEnd } = options
   const services: NativeServices = {
     context,

@@ -27,7 +27,8 @@ import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets
 import { EventAssembler, eventsAsReply } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
 import { AnswerTooLarge, readErrorText, readText } from "./answerBody.ts"
-import { drain, formatOf, networkCode, readEvents, type Exchanges } from "./providerAnswer.ts"
+import { networkCode } from "./networkCode.ts"
+import { drain, formatOf, readEvents, type Exchanges } from "./providerAnswer.ts"
 import { ownNames } from "../../domain/wires/history.ts"
 import { flaw, partsOf, type Flaw, type ReadContext } from "../../domain/wires/wireReply.ts"
 

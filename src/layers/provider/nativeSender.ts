@@ -16,7 +16,7 @@ import type { Flaw, ReadContext } from "../../domain/wires/wireReply.ts"
 import type { NativeAnswer, NativeSender } from "../../programs/request/NativeSender.ts"
 import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
-import { networkCode } from "./providerAnswer.ts"
+import { networkCode } from "./networkCode.ts"
 
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
@@ -70,7 +70,7 @@ export const makeSender = (options: SenderOptions): NativeSender => {
       const { kind, usage, code } = problem
       const status = kind === "interrupted" ? null : 200
       return makeModelError(
-        { kind, status, code, model: context.model, requestId: context.requestId, usage },
+        { kind, status, code, model: context.model, providerRequestId: context.requestId, usage },
         malformed
       )
     }
@@ -120,10 +120,10 @@ export const makeSender = (options: SenderOptions): NativeSender => {
       const settled = reader.read().then(
         (result) => resume(Effect.succeed(result.done ? null : result.value)),
         (cause: unknown) => {
-          const { model, requestId } = context
+          const { model, requestId: providerRequestId } = context
           resume(
             Effect.fail(
-              makeModelError({ kind: "interrupted", status: null, code: networkCode(cause), model, requestId })
+              makeModelError({ kind: "interrupted", status: null, code: networkCode(cause), model, providerRequestId })
             )
           )
         }

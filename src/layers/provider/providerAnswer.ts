@@ -67,17 +67,6 @@ export const checkedBaseUrl = (baseUrl: string | URL | undefined): string | unde
   return String(baseUrl)
 }
 
-/** The system's code of a failed connection (ECONNRESET, ENOTFOUND ...), wherever in the causes it stands. */
-export const networkCode = (cause: unknown): string | null => {
-  let current: unknown = cause
-  for (let depth = 0; depth < 5 && typeof current === "object" && current !== null; depth += 1) {
-    const code: unknown = Reflect.get(current, "code")
-    if (typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code)) return code
-    current = Reflect.get(current, "cause")
-  }
-  return null
-}
-
 export interface ReadOptions {
   /** The content type names an event stream, or nothing that speaks against one. */
   readonly isEventStream: boolean

@@ -1,7 +1,8 @@
 /** The chat wire (`/chat/completions`) as recovery needs to know it. */
 import { isObject, type Json } from "../../chat/json.ts"
 import { isMessage } from "../../chat/Message.ts"
-import { budgetParamOf, eventReaderOf, readBody, toBody } from "../openAiWire.ts"
+import { eventReaderOf } from "../openAiReader.ts"
+import { budgetParamOf, readBody, toBody } from "../openAiWire.ts"
 import type { NativeWire, RequestView, Stitcher, UsageRepair } from "./NativeWire.ts"
 import { repaired } from "./NativeWire.ts"
 import { toldByOpenAi } from "./openAiWords.ts"
@@ -170,6 +171,6 @@ export const chatNative: NativeWire = {
     `data: ${JSON.stringify({ error: { message: failure.message, type: failure.type, param: null, code: failure.code } })}\n\n`,
   told: toldByOpenAi,
   summaryBody: ({ model, messages, maxOutputTokens, profile }) =>
-    toBody({ model, messages, maxOutputTokens, role: "summarizer" }, budgetParamOf(profile, model), false),
+    toBody({ model, messages, maxOutputTokens, role: "summarizer" }, profile, budgetParamOf(profile, model), false),
   keepAlive: ": keep-alive\n\n"
 }

@@ -96,7 +96,7 @@ const lineOf = (entry: TrailEntry) => ({
   status: entry.status,
   outcome: entry.outcome,
   ...(entry.code === null ? {} : { code: entry.code }),
-  ...(entry.requestId === null ? {} : { requestId: entry.requestId }),
+  ...(entry.providerRequestId === null ? {} : { requestId: entry.providerRequestId }),
   ms: Math.round(entry.durationMs),
   ...(entry.waitMs === null ? {} : { waitMs: Math.round(entry.waitMs) })
 })

@@ -8,8 +8,8 @@ import type { FinishReason, ModelPart, ModelReply } from "../../chat/ModelReply.
 import * as Usage from "../../chat/Usage.ts"
 import { finishReasonOf, inBandFault, type Verdict } from "../../provider/classify.ts"
 import type { EventReader } from "../EventReader.ts"
-import { readUsage } from "../openAiWire.ts"
-import { flaw, isFlaw, type Flaw, type ReadContext } from "../wireReply.ts"
+import { readUsage } from "../openAiMessage.ts"
+import { Deviations, flaw, isFlaw, type Flaw, type ReadContext } from "../wireReply.ts"
 import type { NativeWire } from "./NativeWire.ts"
 import { objectsIn } from "./patch.ts"
 
@@ -30,7 +30,7 @@ const roughReply = (
   usage: usage ?? Usage.unknown,
   model: context.model,
   servedModel: null,
-  requestId: context.requestId,
+  providerRequestId: context.requestId,
   warnings: []
 })
 
@@ -151,7 +151,7 @@ class ChoicesReader implements EventReader {
     if (chunk === null) return flaw("chunk_not_json", this.usage)
     const fault = inBandFault(this.context.profile, { status: 200, headers: this.headers, body: chunk })
     if (fault !== null) return fault
-    const usage = readUsage(chunk["usage"])
+    const usage = readUsage(this.context, new Deviations(), chunk["usage"])
     if (!isFlaw(usage) && usage !== null) {
       this.usage = usage
       this.parts.push({ _tag: "Usage", usage })
