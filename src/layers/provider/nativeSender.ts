@@ -1,6 +1,7 @@
 /** Native requests over a fetch: sent once, read as bytes, failures read from structure like every other answer. */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import { answerLimits } from "../../domain/chat/AnswerLimits.ts"
 import { parsedOrText } from "../../domain/chat/json.ts"
 import {
   makeModelError,
@@ -16,6 +17,7 @@ import type { Flaw, ReadContext } from "../../domain/wires/wireReply.ts"
 import type { NativeAnswer, NativeSender } from "../../programs/request/NativeSender.ts"
 import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
+import { readErrorText } from "./answerBody.ts"
 import { networkCode } from "./networkCode.ts"
 
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
@@ -82,16 +84,13 @@ export const makeSender = (options: SenderOptions): NativeSender => {
     response: Response,
     secrets: Secrets
   ): Effect.Effect<never, ModelError> =>
-    Effect.flatMap(
-      Effect.promise(() => response.text().catch(() => "")),
-      (text) => {
-        const headers = allowedHeaders(response.headers, secrets)
-        const verdict = classifyAnswer(target.profile, { status: response.status, headers, body: parsedOrText(text) })
-        const error = told(verdict, route.model, secrets)
-        options.onFailed({ status: response.status, headers: response.headers, text }, error)
-        return Effect.fail(error)
-      }
-    )
+    Effect.flatMap(readErrorText(response.body, answerLimits.errorBytes), (text) => {
+      const headers = allowedHeaders(response.headers, secrets)
+      const verdict = classifyAnswer(target.profile, { status: response.status, headers, body: parsedOrText(text) })
+      const error = told(verdict, route.model, secrets)
+      options.onFailed({ status: response.status, headers: response.headers, text }, error)
+      return Effect.fail(error)
+    })
 
   const answerOf = (
     target: Target,

@@ -3,6 +3,7 @@
  * the end for the whole answer: until something was shown, every fault is repaired as if nothing had happened. As long as
  * one attempt is all there is, its bytes are passed on as they came.
  */
+import type { AnswerLimits } from "../../domain/chat/AnswerLimits.ts"
 import { isJson, isObject, parsedObject, type Json } from "../../domain/chat/json.ts"
 import type { FinishReason, ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { Usage } from "../../domain/chat/Usage.ts"
@@ -11,9 +12,6 @@ import type { EventReader } from "../../domain/wires/EventReader.ts"
 import type { NativeWire, Stitcher, UsageRepair } from "../../domain/wires/native/NativeWire.ts"
 import { SseBlocks, type SseBlock } from "../../domain/wires/native/SseBlocks.ts"
 import { flaw, isFlaw, type Flaw } from "../../domain/wires/wireReply.ts"
-
-/** Bytes of one answer that are held or remembered at most. */
-export const largestAnswer = 256 * 1024 * 1024
 
 type Problem = Flaw | Verdict
 
@@ -39,6 +37,7 @@ export interface ViewOptions {
   readonly isVerified: boolean
   /** The answer cannot be gone on from, whatever is shown of it. */
   readonly isRough: boolean
+  readonly limits: AnswerLimits
   readonly write: (bytes: Uint8Array) => void
 }
 
@@ -99,7 +98,8 @@ export class NativeView {
   private reader: EventReader | null = null
   private splitter = new SseBlocks()
   private held: Array<Held> = []
-  private heldBytes = 0
+  /** Of the answer that is read now. */
+  private bytes = 0
   /** A call has begun, or the answer has said why it stops: nothing more is shown before it is whole. */
   private isHolding = false
   /** What the client has of the first attempt, for a repair. */
@@ -126,7 +126,7 @@ export class NativeView {
     this.reader = reader
     this.splitter = new SseBlocks()
     this.held = []
-    this.heldBytes = 0
+    this.bytes = 0
     this.isHolding = false
     this.replayDiffers = false
     this.events = 0
@@ -163,7 +163,10 @@ export class NativeView {
       const problem = this.onBlock(block, usage, onBrought)
       if (problem !== null) return problem
     }
-    return this.heldBytes + this.splitter.pending > largestAnswer ? flaw("answer_too_large") : null
+    const { eventBytes, replyBytes } = this.options.limits
+    this.bytes += bytes.length
+    if (this.splitter.pending > eventBytes) return flaw("event_too_large")
+    return this.bytes > replyBytes ? flaw("answer_too_large") : null
   }
 
   /** The body has ended. */
@@ -237,7 +240,6 @@ export class NativeView {
 
   private hold(held: Held): void {
     this.held.push(held)
-    this.heldBytes += held.block.bytes.length
   }
 
   private get hasShown(): boolean {
@@ -258,7 +260,6 @@ export class NativeView {
   private flush(usage: UsageRepair | null): void {
     const { held } = this
     this.held = []
-    this.heldBytes = 0
     if (held.length === 0) return
     for (const one of held) this.note(one)
     if (this.stitcher === null) {

@@ -73,7 +73,8 @@ export class NativeWindow {
   /** The text for one attempt; the caller's own when nothing has to be different. */
   textFor(plan: AttemptPlan, isRaised: boolean): string {
     const { wire, view, text, continuationPrompt, isHome } = this.options
-    const isOverCap = view.cap !== null && plan.maxOutputTokens < view.cap
+    const budget = plan.maxOutputTokens
+    const isOverCap = view.cap !== null && budget !== null && budget < view.cap
     return wire.patch(text, view, {
       model: plan.route.model,
       maxOutputTokens: isRaised || isOverCap ? plan.maxOutputTokens : null,

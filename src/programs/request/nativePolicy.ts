@@ -50,15 +50,15 @@ export const nativePolicy = (
     (cap !== null && truncation !== "always") ||
     (view.isStructured && !isRaisable)
   const [home] = routes
-  const initialMaxTokens = cap ?? Math.min(base.initialMaxTokens, home.outputLimit ?? Infinity)
   const onCut = view.only !== null ? "fail" : base.onCut === "restart" ? "splice" : base.onCut
   const policy = new RecoveryPolicy({
     ...base,
     // Limits of the primary are the provider's to tell: the caller's own cap is sent as it is.
     routes:
       binding === null ? routes.map((route, index) => (index === 0 ? { ...route, outputLimit: null } : route)) : [home],
-    initialMaxTokens,
-    escalatedMaxTokens: isRaisable ? raisedTo(base, cap, home) : Math.max(initialMaxTokens, base.escalatedMaxTokens),
+    // No budget is added to a request that has none.
+    initialMaxTokens: cap,
+    escalatedMaxTokens: isRaisable ? raisedTo(base, cap, home) : Math.max(cap ?? 1, base.escalatedMaxTokens),
     raise: isRaisable ? base.raise : "never",
     onCut: view.streams ? onCut : base.onCut,
     ...(binding === null ? {} : { compaction: { mode: "off" as const } }),

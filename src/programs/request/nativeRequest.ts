@@ -24,7 +24,7 @@ import type { Transcript } from "../../services/Transcript.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import type { Progress } from "./attemptWatch.ts"
 import type { NativeAnswer, NativeHead, NativeOut, NativeSender } from "./NativeSender.ts"
-import { isProblem, largestAnswer, NativeView, type Brought } from "./NativeView.ts"
+import { isProblem, NativeView, type Brought } from "./NativeView.ts"
 import { NativeWindow } from "./NativeWindow.ts"
 import type { Meter } from "./receipt.ts"
 import { recover } from "./recover.ts"
@@ -118,6 +118,7 @@ class NativeRun {
       wire,
       isVerified: options.isVerified,
       isRough: view.only !== null,
+      limits: options.loop.policy.answerLimits,
       write: (bytes) => this.write(bytes)
     })
   }
@@ -190,17 +191,17 @@ const readWhole = Effect.fnUntraced(function* (
   answer: NativeAnswer,
   first: Uint8Array | null,
   progress: Progress,
-  now: () => number
+  run: NativeRun
 ): Effect.fn.Return<Uint8Array, ModelError> {
   const reads: Array<Uint8Array> = first === null ? [] : [first]
   let size = first?.length ?? 0
   while (true) {
     const read = yield* answer.read
     if (read === null) return joined(reads)
-    progress.lastByteAt = now()
+    progress.lastByteAt = run.now()
     reads.push(read)
     size += read.length
-    if (size > largestAnswer)
+    if (size > run.options.loop.policy.answerLimits.replyBytes)
       return yield* Effect.fail(answer.problem({ kind: "malformed_response", code: "answer_too_large", usage: null }))
   }
 })
@@ -210,7 +211,7 @@ const readBody = Effect.fnUntraced(function* (
   answer: NativeAnswer,
   progress: Progress
 ): Effect.fn.Return<ModelReply, ModelError> {
-  const bytes = yield* readWhole(answer, null, progress, run.now)
+  const bytes = yield* readWhole(answer, null, progress, run)
   const read = readBodyRoughly(run.options.wire, answer.context, decoder.decode(bytes), answer.allowed)
   if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
   run.head = answer.head
@@ -228,7 +229,7 @@ const readAsEvents = Effect.fnUntraced(function* (
   first: Uint8Array,
   progress: Progress
 ): Effect.fn.Return<ModelReply, ModelError> {
-  const text = decoder.decode(yield* readWhole(answer, first, progress, run.now))
+  const text = decoder.decode(yield* readWhole(answer, first, progress, run))
   const read = readBodyRoughly(run.options.wire, answer.context, text, answer.allowed)
   if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
   const headers = new Headers(answer.head.headers)

@@ -120,7 +120,7 @@ export interface NativeWire {
   readonly summaryBody: (request: {
     readonly model: string
     readonly messages: ReadonlyArray<Message>
-    readonly maxOutputTokens: number
+    readonly maxOutputTokens: number | null
     readonly profile: ProviderProfile
   }) => Json
   /** A line that shows a waiting client that the stream lives. */
