@@ -249,6 +249,7 @@ export const callNative = (services: NativeServices, call: NativeCall, hooks: Na
           health: makeRouteAdmission(call.policy, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
           turn: makeTurn(),
           callerCap: null,
+          providerOf: (route) => call.targetOf(route).profile.name,
           structured: call.view.isStructured
         },
         wire: call.wire,

@@ -137,6 +137,7 @@ export const passThrough = (call: PassedCall): Promise<Response> => {
       health: null,
       turn: makeTurn(),
       callerCap: null,
+      providerOf: () => call.profile.name,
       structured: false
     }
     const exit = yield* Effect.exit(
