@@ -61,7 +61,7 @@ const decoded = (part: string): string =>
     () => part
   )
 
-/** Of the UTF-8 bytes; everywhere, also where there is no Buffer. */
+/** Of the UTF-8 bytes. */
 const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
 
 const addressSecrets = (address: string): ReadonlyArray<string> => {
