@@ -1,7 +1,9 @@
 /** Anthropic's messages wire (`/v1/messages`) as recovery needs to know it. */
 import { isObject, type Json } from "../../chat/json.ts"
 import type { Message } from "../../chat/Message.ts"
-import { eventReaderOf, readBody, toBody } from "../anthropicWire.ts"
+import { eventReaderOf } from "../anthropicReader.ts"
+import { readBody } from "../anthropicReply.ts"
+import { toBody } from "../anthropicWire.ts"
 import {
   repaired,
   type NativeWire,
@@ -317,7 +319,7 @@ export const messagesNative: NativeWire = {
     type: (Object.hasOwn(words, kind) ? words[kind] : undefined) ?? "api_error",
     code: kind === "prompt_too_long" ? "context_length_exceeded" : null
   }),
-  summaryBody: ({ model, messages, maxOutputTokens }) =>
-    toBody({ model, messages, maxOutputTokens, role: "summarizer" }, null, false),
+  summaryBody: ({ model, messages, maxOutputTokens, profile }) =>
+    toBody({ model, messages, maxOutputTokens, role: "summarizer" }, profile, null, false),
   keepAlive: 'event: ping\ndata: {"type":"ping"}\n\n'
 }
