@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
+import type { ModelPart } from "../../../src/domain/chat/ModelReply.ts"
 import type { ModelRequest } from "../../../src/domain/chat/ModelRequest.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/recovery/RecoveryPolicy.ts"
@@ -226,6 +227,37 @@ describe("a summary", () => {
         summaries.map(({ maxInputTokens, maxOutputTokens }) => [maxInputTokens, maxOutputTokens]),
         [[input, output]]
       )
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("a consumer that takes nothing more", () => {
+  it.effect("stops the reads when sixteen parts wait for it", () => {
+    let reads = 0
+    const endless = Stream.fromEffectRepeat(
+      Effect.sync((): ModelPart => {
+        reads += 1
+        return { _tag: "Text", text: "x" }
+      })
+    ).pipe(Stream.rechunk(1))
+    const client = ModelClient.of({ generate: () => Effect.never, stream: () => endless })
+    const { layer } = world([], {}, client)
+    return Effect.gen(function* () {
+      const recovery = yield* Recovery
+      const taken: Array<string> = []
+      const take = (part: { readonly _tag: string }) =>
+        Effect.andThen(
+          Effect.sync(() => taken.push(part._tag)),
+          Effect.never
+        )
+      yield* Effect.forkChild(Stream.runForEach(recovery.stream(request), take), { startImmediately: true })
+      // Time that nobody uses: the reads have come as far as they can.
+      yield* TestClock.adjust(1_000)
+      const waiting = reads
+      yield* TestClock.adjust(1_000)
+      assert.deepStrictEqual([taken.length, reads], [1, waiting])
+      // Sixteen came with the first pull, sixteen wait, and one has found no room.
+      assert.strictEqual(waiting, 33)
     }).pipe(Effect.provide(layer))
   })
 })
