@@ -14,6 +14,7 @@ import { ofMessage } from "../domain/chat/TokenEstimate.ts"
 import * as Usage from "../domain/chat/Usage.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import { Summarizer, type SummaryRequest } from "../services/Summarizer.ts"
+import { refuseUnknown } from "../domain/failure/unknownOptions.ts"
 
 export interface SummarizerOptions {
   /** The model that writes summaries. */
@@ -21,6 +22,8 @@ export interface SummarizerOptions {
   /** Replaces the instructions the model gets. */
   readonly instructions?: string
 }
+
+const optionNames: ReadonlyArray<string> = ["model", "instructions"] satisfies ReadonlyArray<keyof SummarizerOptions>
 
 const defaultInstructions =
   "Summarise the conversation below so that an assistant can go on with the work from your summary alone. Keep goals, rules, decisions, file names, identifiers, open questions and results of tools. Leave out pleasantries. Write plain text."
@@ -74,6 +77,7 @@ const flawOf = (reply: ModelReply): string | null => {
 }
 
 export const make = (client: (typeof ModelClient)["Service"], options: SummarizerOptions) => {
+  refuseUnknown(options, optionNames)
   const ask = Effect.fnUntraced(function* (request: SummaryRequest, before: string, window: string) {
     const wire: WireRequest = {
       messages: [
@@ -125,8 +129,10 @@ export const make = (client: (typeof ModelClient)["Service"], options: Summarize
 }
 
 /** Summaries by `options.model` through the ModelClient of the context. */
-export const layer = (options: SummarizerOptions): Layer.Layer<Summarizer, never, ModelClient> =>
-  Layer.effect(
+export const layer = (options: SummarizerOptions): Layer.Layer<Summarizer, never, ModelClient> => {
+  refuseUnknown(options, optionNames)
+  return Layer.effect(
     Summarizer,
     Effect.map(ModelClient, (client) => make(client, options))
   )
+}

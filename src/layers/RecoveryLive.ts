@@ -31,6 +31,7 @@ import { Transcript } from "../services/Transcript.ts"
 import { makeTurn, Turn } from "../services/Turn.ts"
 import { identityOf } from "./provider/clientIdentity.ts"
 import * as HealthMemory from "./stores/HealthMemory.ts"
+import { refuseUnknown } from "../domain/failure/unknownOptions.ts"
 
 type Client = (typeof ModelClient)["Service"]
 
@@ -90,6 +91,10 @@ export const layer = (
   Layer.effect(
     Recovery,
     Effect.gen(function* () {
+      yield* Effect.try({
+        try: () => refuseUnknown(options, ["clients"] satisfies ReadonlyArray<keyof RecoveryOptions>),
+        catch: (cause) => cause as ConfigurationError
+      })
       const clients = options.clients ?? {}
       const mismatch = mismatchOf(policy, clients)
       if (mismatch !== null) return yield* mismatch

@@ -21,6 +21,7 @@ import type { ModelRequestExecutor, RequestFailure } from "../../services/Recove
 import { makeMeter, type Ending } from "../request/httpRequest.ts"
 import { closeReceipt, openReceipt } from "../request/receipt.ts"
 import { sentAs, sideBooks, sideRequest } from "./sideRequest.ts"
+import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 
 export interface RawOptions {
   readonly model: string
@@ -61,6 +62,7 @@ const brokenOff = (exit: Exit.Exit<unknown, unknown>): Ending => {
 }
 
 export const rawExecutor = (client: (typeof ModelClient)["Service"], options: RawOptions): ModelRequestExecutor => {
+  refuseUnknown(options, ["model", "maxOutputTokens", "prices"] satisfies ReadonlyArray<keyof RawOptions>)
   const wireOf = (request: ModelRequest): WireRequest => ({
     ...request,
     model: options.model,

@@ -16,6 +16,7 @@ import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Toolbox } from "../../services/Toolbox.ts"
 import { makeRun, type AgentOptions, type AgentRun } from "./AgentRun.ts"
 import { agentStep } from "./agentStep.ts"
+import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 
 export type { AgentOptions } from "./AgentRun.ts"
 
@@ -32,11 +33,29 @@ export type AgentFailure = RequestFailure | AgentError
 
 export const defaultMaxSteps = 15
 
+const agentOptionNames: ReadonlyArray<string> = [
+  "executor",
+  "conversation",
+  "maxSteps",
+  "stream",
+  "earlyTools",
+  "concurrency",
+  "maxOutputTokens",
+  "priority",
+  "params",
+  "cacheTtl",
+  "emit",
+  "phase",
+  "routesFor",
+  "nested"
+] satisfies ReadonlyArray<keyof AgentOptions>
+
 /** Runs one turn: `prompt` enters the history first; null goes on with the history as it stands. */
 export const runAgent = (
   options: AgentOptions,
   prompt: string | null
 ): Effect.Effect<AgentResult, AgentFailure, Toolbox> => {
+  refuseUnknown(options, agentOptionNames)
   const turn = Effect.provideService(
     inSpan(
       Effect.flatMap(makeRun(options), (run) => Effect.mapError(agentTurn(run, prompt), run.work.withWork)),

@@ -13,6 +13,7 @@ import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { ModelRequestExecutor } from "../../services/Recovery.ts"
 import { Toolbox, type ToolboxShape } from "../../services/Toolbox.ts"
 import { runAgent, type AgentFailure } from "./runAgent.ts"
+import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 
 export interface SubAgentOptions extends RunOptions {
   readonly name: string
@@ -43,8 +44,24 @@ const failedWith = (failure: AgentFailure): SubAgentFailed => {
   return new SubAgentFailed({ reason: failure._tag, text: `${failure._tag}: ${failure.guidance}${work}` })
 }
 
-export const subAgent = (options: SubAgentOptions): Tool =>
-  tool({
+const subAgentNames: ReadonlyArray<string> = [
+  "name",
+  "description",
+  "executor",
+  "toolbox",
+  "system",
+  "maxSteps",
+  "limits",
+  "emit",
+  "timeout",
+  "parallel",
+  "polling",
+  "repeat"
+] satisfies ReadonlyArray<keyof SubAgentOptions>
+
+export const subAgent = (options: SubAgentOptions): Tool => {
+  refuseUnknown(options, subAgentNames)
+  return tool({
     name: options.name,
     description: options.description,
     ...runOptionsOf(options),
@@ -76,3 +93,4 @@ export const subAgent = (options: SubAgentOptions): Tool =>
       return result.reply.text ?? result.reply.refusal ?? ""
     })
   })
+}

@@ -50,11 +50,21 @@ const resultText = (result: ToolResult): string =>
 
 const countdownMillis = 250
 
-export const makeDisplay = (screen: Screen): Display => {
+/** Writes lines, streamed text and one line that is drawn again and again. */
+interface Pen {
+  readonly line: (text: string) => void
+  readonly say: (text: string, reasoning: boolean) => void
+  /** Takes away what is drawn. */
+  readonly erase: () => void
+  /** A line that counts down. */
+  readonly countDown: (sentence: (passedMillis: number) => string) => void
+  readonly close: () => void
+}
+
+const makePen = (screen: Screen): Pen => {
   let isMidLine = false
   let drawn = 0
   let timer: NodeJS.Timeout | null = null
-  let reason = "waiting"
   let isReasoning = false
 
   const erase = (): void => {
@@ -76,14 +86,12 @@ export const makeDisplay = (screen: Screen): Display => {
     drawn = text.length
   }
 
-  const countDown = (remainingMs: number, attempt: number): void => {
-    const sentence = (left: number): string => `${reason}, next try in ${seconds(left)}, attempt ${attempt + 1}`
-    if (!screen.isTerminal) return line(`… ${sentence(remainingMs)}`)
+  const countDown = (sentence: (passedMillis: number) => string): void => {
+    if (!screen.isTerminal) return line(`… ${sentence(0)}`)
     erase()
     const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     let passed = 0
-    const tick = (): void =>
-      draw(`${frames[(passed / countdownMillis) % frames.length] ?? ""} ${sentence(remainingMs - passed)}`)
+    const tick = (): void => draw(`${frames[(passed / countdownMillis) % frames.length] ?? ""} ${sentence(passed)}`)
     tick()
     timer = setInterval(() => {
       passed += countdownMillis
@@ -105,6 +113,18 @@ export const makeDisplay = (screen: Screen): Display => {
     isMidLine = !shown.endsWith("\n")
   }
 
+  const close = (): void => {
+    erase()
+    if (isMidLine) screen.write("\n")
+    isMidLine = false
+  }
+
+  return { line, say, erase, countDown, close }
+}
+
+export const makeDisplay = (screen: Screen): Display => {
+  const { line, say, erase, countDown, close } = makePen(screen)
+  let reason = "waiting"
   return {
     onAgent: (event) => {
       switch (event._tag) {
@@ -150,7 +170,9 @@ export const makeDisplay = (screen: Screen): Display => {
           return
         }
         case "Waiting":
-          return countDown(event.remainingMs, event.attempt)
+          return countDown(
+            (passed) => `${reason}, next try in ${seconds(event.remainingMs - passed)}, attempt ${event.attempt + 1}`
+          )
         case "AttemptStarted":
           return erase()
         case "ModelSwitched":
@@ -159,10 +181,6 @@ export const makeDisplay = (screen: Screen): Display => {
           return
       }
     },
-    close: () => {
-      erase()
-      if (isMidLine) screen.write("\n")
-      isMidLine = false
-    }
+    close
   }
 }
