@@ -105,6 +105,7 @@ const adviceOf = (error: AnyFailure): string =>
 const modelFailure =
   <Self>() =>
   <const Tag extends string>(tag: Tag, kind: FaultKind): FailureClass<Self, Tag> => {
+    // @effect-diagnostics-next-line classSelfMismatch:off
     class Failed extends Schema.TaggedError<AnyFailure>()(tag, fieldsOf(kind)) {
       get kind(): FaultKind {
         return kind === "malformed_response" && this.code === "empty_reply" ? "empty_reply" : kind
