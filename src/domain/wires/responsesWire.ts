@@ -19,6 +19,7 @@ import type { WireRequest } from "../chat/ModelRequest.ts"
 import * as Usage from "../chat/Usage.ts"
 import { inBandFault, type Verdict } from "../provider/classify.ts"
 import type { ProviderProfile } from "../provider/ProviderProfile.ts"
+import { wellFormedJson } from "./history.ts"
 import { empty, flaw, flawOfCalls, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
 
 /** Texts a consumer sees, and the model's own: both are parts of a message item. */
@@ -134,7 +135,7 @@ export const toBody = (request: WireRequest, profile: ProviderProfile, stream: b
   } = request.params ?? {}
   const isStored = params["store"] === true
   const messages = withoutForeign(request.messages, request.model)
-  return {
+  return wellFormedJson<Json>({
     store: false,
     ...(thinks(profile, request.model) ? { include: [sealed] } : {}),
     ...translated(params),
@@ -143,7 +144,7 @@ export const toBody = (request: WireRequest, profile: ProviderProfile, stream: b
     ...(request.tools === undefined || request.tools.length === 0 ? {} : { tools: request.tools.map(toTool) }),
     ...(request.maxOutputTokens === null ? {} : { max_output_tokens: request.maxOutputTokens }),
     ...(stream ? { stream: true } : {})
-  }
+  })
 }
 
 const detailAt = (object: Json, key: string): Json => {

@@ -6,6 +6,8 @@ import type { ModelReply } from "../../../src/domain/chat/ModelReply.ts"
 import type { WireRequest } from "../../../src/domain/chat/ModelRequest.ts"
 import { profileNamed } from "../../../src/domain/provider/Profiles.ts"
 import * as anthropicWire from "../../../src/domain/wires/anthropicWire.ts"
+import { readBody as readMessage } from "../../../src/domain/wires/anthropicReply.ts"
+import { eventReaderOf as messageReaderOf } from "../../../src/domain/wires/anthropicReader.ts"
 import type { EventReader } from "../../../src/domain/wires/EventReader.ts"
 import * as openAiReader from "../../../src/domain/wires/openAiReader.ts"
 import * as openAiWire from "../../../src/domain/wires/openAiWire.ts"
@@ -200,8 +202,8 @@ const wires: ReadonlyArray<{
     profiles: ["anthropic", "generic"],
     body: messages,
     events: messageEvents,
-    read: (context, text) => anthropicWire.readBody(context, text, {}),
-    reader: (context) => anthropicWire.eventReaderOf(context, {})
+    read: (context, text) => readMessage(context, text, {}),
+    reader: (context) => messageReaderOf(context, {})
   },
   {
     wire: "responses",
@@ -365,7 +367,10 @@ describe("any history, on its way to", () => {
             openAiWire.toBody(request, profileNamed(name)!, "max_tokens", stream)
         ] as const
     ),
-    ["anthropic", (request, stream) => anthropicWire.toBody(request, stream ? "5m" : null, stream)],
+    [
+      "anthropic",
+      (request, stream) => anthropicWire.toBody(request, profileNamed("anthropic")!, stream ? "5m" : null, stream)
+    ],
     ["responses", (request, stream) => responsesWire.toBody(request, profileNamed("openai")!, stream)]
   ]
 
