@@ -12,10 +12,13 @@ export type Variables = Readonly<Record<string, string | undefined>>
 /** An empty value is a value: it hides what a weaker source says. */
 const kept = { preserveEmptyStrings: true }
 
-/** `NAME=value` lines; a folder without the file has none. */
-const dotEnv: Effect.Effect<ConfigProvider.ConfigProvider, never, FileSystem.FileSystem> = ConfigProvider.fromDotEnv(
-  kept
-).pipe(Effect.catch(() => Effect.succeed(ConfigProvider.fromDotEnvContents("", kept))))
+const noVariables = ConfigProvider.fromDotEnvContents("", kept)
+
+/** `NAME=value` lines; a folder without the file has none. A pipe of that name would be waited for without end. */
+const dotEnv: Effect.Effect<ConfigProvider.ConfigProvider, never, FileSystem.FileSystem> = Effect.gen(function* () {
+  const { type } = yield* (yield* FileSystem.FileSystem).stat(".env")
+  return yield* type === "File" ? ConfigProvider.fromDotEnv(kept) : Effect.succeed(noVariables)
+}).pipe(Effect.catch(() => Effect.succeed(noVariables)))
 
 /** Whole names only: `OPENAI_MODEL_OLD` in one source does not hide `OPENAI_MODEL` in a weaker one. */
 const flat = (source: ConfigProvider.ConfigProvider): ConfigProvider.ConfigProvider =>

@@ -1,5 +1,6 @@
 import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -55,6 +56,18 @@ describe("an address in the .env of a folder", () => {
   it("is not used when the environment has one", async () => {
     const own = { ...key, OPENAI_BASE_URL: "https://mine.test/v1" }
     assert.strictEqual(await askedAt(own, `OPENAI_BASE_URL=${address}`), "https://mine.test/v1")
+  })
+
+  it("is not waited for when the file is a pipe or a folder", async () => {
+    for (const make of [() => execFileSync("mkfifo", [".env"]), () => fs.mkdirSync(".env")]) {
+      make()
+      const found = settings({ ...models, ...key }, {}, "broad").pipe(
+        Effect.map(({ baseUrl }) => baseUrl),
+        Effect.provide(NodeServices.layer)
+      )
+      assert.isNull(await Effect.runPromise(found))
+      fs.rmSync(".env", { recursive: true })
+    }
   })
 
   it("may be missing", async () => {
