@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { unpriced } from "../domain/budget/Budget.ts"
 import { ConfigurationError } from "../domain/failure/ConfigurationError.ts"
+import { snapshot } from "../domain/chat/snapshot.ts"
 import type { ModelReply } from "../domain/chat/ModelReply.ts"
 import type { RequestInput } from "../domain/chat/ModelRequest.ts"
 import { isStructured } from "../domain/chat/structured.ts"
@@ -163,9 +164,13 @@ export const layer = (
       })
 
       return Recovery.of({
+        // The request is taken as it is now: what its owner does to it later changes nothing.
         complete: (request): Effect.Effect<ModelReply, RequestFailure> =>
-          Effect.flatMap(setUp(request, null), complete),
-        stream: (request) => stream((listen) => setUp(request, listen)),
+          Effect.flatMap(setUp(snapshot(request), null), complete),
+        stream: (request) => {
+          const taken = snapshot(request)
+          return stream((listen) => setUp(taken, listen))
+        },
         turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
       })
     })

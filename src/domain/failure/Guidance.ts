@@ -37,6 +37,8 @@ const requirements: Readonly<Record<string, string>> = {
   "params.model": "belongs to the policy: name the model in `routes`",
   "params.messages": "belongs beside `params`: give `messages`",
   "params.stream": "is set by holdfast: call `stream` or `complete`",
+  "params.n": "must be 1 or absent: one request has one reply",
+  "params.functions": "is the legacy form of tools: give `tools`",
   "params.max_tokens": "is set by holdfast: give `maxOutputTokens`",
   "params.max_completion_tokens": "is set by holdfast: give `maxOutputTokens`"
 }

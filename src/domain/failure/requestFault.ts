@@ -53,7 +53,10 @@ const paramsFault = (params: unknown): string | null => {
   if (params === undefined) return null
   if (!isObject(params)) return "params"
   const own = ownParams.find((name) => params[name] !== undefined)
-  return own === undefined ? null : `params.${own}`
+  if (own !== undefined) return `params.${own}`
+  // One reply is what recovery carries.
+  if (params["n"] !== undefined && params["n"] !== null && params["n"] !== 1) return "params.n"
+  return params["functions"] === undefined ? null : "params.functions"
 }
 
 const isCap = (value: unknown): boolean =>

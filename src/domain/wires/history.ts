@@ -77,7 +77,7 @@ const namesOf = (request: Pick<ModelRequest, "messages" | "tools">, profile: Pro
   const spelling = profile.toolNames ?? wordIds
   // Without a spelling of its own a server takes the names it is offered; an invented one is safe as a word.
   const isKept = (name: string): boolean =>
-    isSpelled(spelling, name) || (profile.toolNames === null && offered.includes(name))
+    isSpelled(spelling, name) || (profile.toolNames === null && name.isWellFormed() && offered.includes(name))
   const all = [...offered, ...called]
   for (const name of all) if (isKept(name)) names.keep(name)
   for (const name of all) if (!isKept(name)) names.map(spelling, name)
@@ -96,7 +96,8 @@ class CallIds {
 
   /** The wire's id of a call. */
   begin(id: string): string {
-    const fits = this.spelling === null ? id !== "" : isSpelled(this.spelling, id)
+    // Two ids with different halves of a code point are two, also when both are mended.
+    const fits = this.spelling === null ? id !== "" && id.isWellFormed() : isSpelled(this.spelling, id)
     for (let round = 0; ; round += 1) {
       const wire = round === 0 && fits ? id : this.made(id, round)
       if (this.used.has(wire)) continue

@@ -1,0 +1,285 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Message } from "../../../src/domain/chat/Message.ts"
+import { toMessage } from "../../../src/domain/chat/ModelReply.ts"
+import type { WireRequest } from "../../../src/domain/chat/ModelRequest.ts"
+import { unpaired } from "../../../src/domain/chat/MessageGroups.ts"
+import type { ProviderProfile } from "../../../src/domain/provider/ProviderProfile.ts"
+import { profiles } from "../../../src/domain/provider/Profiles.ts"
+import { anthropic } from "../../../src/domain/provider/profiles/anthropic.ts"
+import { deepseek } from "../../../src/domain/provider/profiles/deepseek.ts"
+import { gemini } from "../../../src/domain/provider/profiles/gemini.ts"
+import { generic } from "../../../src/domain/provider/profiles/generic.ts"
+import { groq } from "../../../src/domain/provider/profiles/groq.ts"
+import { mistral } from "../../../src/domain/provider/profiles/mistral.ts"
+import { openai } from "../../../src/domain/provider/profiles/openai.ts"
+import { openrouter } from "../../../src/domain/provider/profiles/openrouter.ts"
+import * as anthropicWire from "../../../src/domain/wires/anthropicWire.ts"
+import { fit, ownNames } from "../../../src/domain/wires/history.ts"
+import { readBody, toBody } from "../../../src/domain/wires/openAiWire.ts"
+import { runs } from "../../support/runs.ts"
+
+const requestOf = (messages: ReadonlyArray<Message>, more: Partial<WireRequest> = {}): WireRequest => ({
+  messages,
+  model: "m",
+  maxOutputTokens: 8,
+  role: "main",
+  ...more
+})
+
+const called = (id: string, name = "read", args = "{}", more: object = {}): Message => ({
+  role: "assistant",
+  content: null,
+  tool_calls: [{ id, type: "function", function: { name, arguments: args } }],
+  ...more
+})
+
+const result = (id: string): Message => ({ role: "tool", tool_call_id: id, content: "ok" })
+
+const sent = (profile: ProviderProfile, messages: ReadonlyArray<Message>, more: Partial<WireRequest> = {}): string =>
+  JSON.stringify(toBody(requestOf(messages, more), profile, "max_tokens", false)["messages"])
+
+const idsOf = (profile: ProviderProfile, messages: ReadonlyArray<Message>): ReadonlyArray<string> =>
+  fit(requestOf(messages), profile).messages.flatMap((message) =>
+    message.role === "assistant" ? (message.tool_calls ?? []).map((call) => call.id) : []
+  )
+
+describe("ids of calls", () => {
+  it.each<readonly [string, ProviderProfile, RegExp]>([
+    ["functions.read:0", anthropic, /^[\w-]{1,64}$/],
+    ["c1", mistral, /^[A-Za-z0-9]{9}$/],
+    ["x".repeat(90), openai, /^[\w-]{1,40}$/],
+    ["", anthropic, /^[\w-]{1,64}$/],
+    ["ümlaut id", anthropic, /^[\w-]{1,64}$/]
+  ])("%j is spelled as the provider takes it, the same each time", (id, profile, shape) => {
+    const history = [called(id), result(id)]
+    const [wire = ""] = idsOf(profile, history)
+    assert.match(wire, shape)
+    assert.deepStrictEqual(idsOf(profile, [...history, { role: "user", content: "on" }]), [wire])
+    assert.isNull(unpaired(fit(requestOf(history), profile).messages))
+  })
+
+  it("that come again in a later step are another call's", () => {
+    const history = [called("call_0"), result("call_0"), called("call_0"), result("call_0")]
+    const fitted = fit(requestOf(history), anthropic).messages
+    assert.strictEqual(new Set(idsOf(anthropic, history)).size, 2)
+    assert.isNull(unpaired(fitted))
+  })
+
+  it("that fit stay as they are", () => {
+    assert.deepStrictEqual(idsOf(openai, [called("call_abc"), result("call_abc")]), ["call_abc"])
+  })
+})
+
+describe("names of tools", () => {
+  const tools = [{ type: "function", function: { name: "fs.read" } }] as const
+
+  it("are mapped both ways where the provider has a spelling", () => {
+    const request = requestOf([called("c1", "browser.tabs.open"), result("c1")], { tools })
+    const body = toBody(
+      { ...request, params: { tool_choice: { type: "function", function: { name: "fs.read" } } } },
+      openai,
+      "max_tokens",
+      false
+    )
+    assert.notInclude(JSON.stringify(body), "fs.read")
+    assert.notInclude(JSON.stringify(body), "browser.tabs.open")
+    assert.include(JSON.stringify(body["tool_choice"]), "fs_read")
+    assert.deepStrictEqual(["fs_read", "browser_tabs_open", "other"].map(ownNames(request, openai)), [
+      "fs.read",
+      "browser.tabs.open",
+      "other"
+    ])
+  })
+
+  it("are taken as offered by servers without one, invented ones as words", () => {
+    const body = JSON.stringify(
+      toBody(requestOf([called("c1", "browser.tabs.open"), result("c1")], { tools }), generic, "max_tokens", false)
+    )
+    assert.include(body, "fs.read")
+    assert.notInclude(body, "browser.tabs.open")
+  })
+
+  it("never meet on the wire", () => {
+    const both = [
+      { type: "function", function: { name: "a.b" } },
+      { type: "function", function: { name: "a_b" } }
+    ] as const
+    const names = fit(requestOf([], { tools: both }), openai).tools.map((tool) => tool.function.name)
+    assert.strictEqual(new Set(names).size, 2)
+    assert.strictEqual(names[1], "a_b")
+  })
+
+  it("of a reply are the caller's own", () => {
+    const request = requestOf([], { tools })
+    const context = { profile: openai, model: "m", requestId: null, ownName: ownNames(request, openai) }
+    const call = { id: "c", type: "function", function: { name: "fs_read", arguments: "{}" } }
+    const read = readBody(
+      context,
+      JSON.stringify({
+        choices: [{ finish_reason: "tool_calls", message: { role: "assistant", content: null, tool_calls: [call] } }]
+      }),
+      {}
+    )
+    assert.strictEqual(Result.isSuccess(read) ? read.success.toolCalls[0]?.name : null, "fs.read")
+  })
+})
+
+describe("what a history holds", () => {
+  it.each(["", "  ", '{"path":', "null", "[1]", '"a"', "path=a"])("arguments of %j travel as an object", (args) => {
+    for (const profile of profiles) {
+      const [call] = fit(requestOf([called("c1", "read", args), result("c1")]), profile).messages
+      assert.strictEqual(call?.role === "assistant" ? call.tool_calls?.[0]?.function.arguments : null, "{}")
+    }
+  })
+
+  it("is well-formed text, wherever a half of an emoji stands", () => {
+    const half = "\ud83d"
+    const messages: ReadonlyArray<Message> = [
+      { role: "user", content: [{ type: "text", text: `a${half}` }] },
+      called("c1", "read", `{"p":"${half}"}`),
+      { role: "tool", tool_call_id: "c1", content: `cut ${half}` }
+    ]
+    assert.notMatch(sent(openai, messages), /\\ud83d/)
+    assert.notMatch(
+      JSON.stringify(
+        anthropicWire.toBody(requestOf(messages, { params: { metadata: { user: half } } }), anthropic, null, false)
+      ),
+      /\\ud83d/
+    )
+  })
+
+  it("leaves empty turns behind", () => {
+    const messages: ReadonlyArray<Message> = [
+      { role: "user", content: "a" },
+      { role: "assistant", content: "" },
+      { role: "user", content: " \n" },
+      { role: "user", content: "b" }
+    ]
+    assert.strictEqual(sent(openai, messages), '[{"role":"user","content":"a"},{"role":"user","content":"b"}]')
+  })
+})
+
+describe("what belongs to a model", () => {
+  const replied = (profile: ProviderProfile, message: object): Message => {
+    const call = {
+      id: "c1",
+      type: "function",
+      function: { name: "read", arguments: "{}" },
+      extra_content: { google: { thought_signature: "SIG" } }
+    }
+    const read = readBody(
+      { profile, model: "m", requestId: null },
+      JSON.stringify({
+        choices: [
+          { finish_reason: "tool_calls", message: { role: "assistant", content: null, tool_calls: [call], ...message } }
+        ]
+      }),
+      {}
+    )
+    if (Result.isFailure(read)) throw new Error(JSON.stringify(read.failure))
+    return toMessage(read.success)
+  }
+  const fields = {
+    reasoning_content: "THOUGHTS",
+    reasoning_details: [{ type: "reasoning.encrypted", data: "SEALED" }],
+    annotations: [{ type: "NOTE" }],
+    executed_tools: ["RAN"]
+  }
+
+  it.each<readonly [string, ProviderProfile, ReadonlyArray<string>]>([
+    ["deepseek", deepseek, ["THOUGHTS", "SIG"]],
+    ["openrouter", openrouter, ["SEALED", "SIG"]],
+    ["gemini", gemini, ["SIG"]],
+    ["groq", groq, []],
+    ["openai", openai, []],
+    ["generic", generic, ["SIG"]]
+  ])("goes back to it as %s wants it, and to no other", (_, profile, expected) => {
+    const history = [replied(profile, fields), result("c1")]
+    const all = ["THOUGHTS", "SEALED", "NOTE", "RAN", "SIG"]
+    assert.deepStrictEqual(
+      all.filter((word) => sent(profile, history).includes(word)),
+      all.filter((word) => expected.includes(word))
+    )
+    assert.deepStrictEqual(
+      all.filter((word) => sent(profile, history, { model: "other" }).includes(word)),
+      []
+    )
+    assert.deepStrictEqual(all.filter((word) => JSON.stringify(history).includes(word)).length >= 4, true)
+  })
+})
+
+/** Ids, names, texts and arguments of every origin, good and bad. */
+const Step = Schema.Struct({
+  kind: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4 })),
+  id: Schema.String.check(Schema.isMaxLength(12)),
+  odd: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 7 })),
+  text: Schema.String.check(Schema.isMaxLength(8)),
+  count: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 3 }))
+})
+const oddities = ["", "functions.read:0", "call_0", " ", "\ud83d", "a".repeat(80), '{"x":', "ü.ö"]
+const at = <A>(list: ReadonlyArray<A>, index: number): A | undefined => list[index % list.length]
+
+const messagesOf = (step: typeof Step.Type): ReadonlyArray<Message> => {
+  const odd = at(oddities, step.odd) ?? ""
+  switch (step.kind) {
+    case 0:
+      return [{ role: "user", content: step.text + odd }]
+    case 1:
+      return [{ role: "assistant", content: odd }]
+    case 2:
+      return [{ role: "user", content: [{ type: "text", text: odd }] }]
+    default: {
+      const calls = Array.from({ length: step.count }, (_, index) => ({
+        id: `${step.id}${odd}${index === 0 ? "" : index}`,
+        type: "function" as const,
+        function: {
+          name: `${step.text}${odd}` || "x",
+          arguments: step.kind === 3 ? odd : `{"a":"${"x".repeat(index)}"}`
+        },
+        provider_meta: { model: step.odd > 3 ? "m" : "n", extra_content: { seal: "S" } }
+      }))
+      return [
+        { role: "assistant", content: step.text, tool_calls: calls },
+        ...calls.map((call): Message => ({ role: "tool", tool_call_id: call.id, content: odd }))
+      ]
+    }
+  }
+}
+
+describe("any history", () => {
+  it.effect.prop(
+    "goes out whole, paired and well-formed to every provider",
+    {
+      steps: Schema.Array(Step).check(Schema.isMaxLength(8)),
+      at: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000 }))
+    },
+    ({ steps, at: chosen }) =>
+      Effect.sync(() => {
+        const request = requestOf([{ role: "user", content: "go" }, ...steps.flatMap(messagesOf)])
+        const before = JSON.stringify(request)
+        const profile = at(profiles, chosen) ?? generic
+        const { messages } = fit(request, profile)
+        assert.isNull(unpaired(messages))
+        const text = JSON.stringify(toBody(request, profile, "max_tokens", false))
+        const other = JSON.stringify(anthropicWire.toBody(request, anthropic, null, false))
+        for (const body of [text, other]) assert.notMatch(body, /\\ud[89a-f][0-9a-f]{2}/i)
+        const ids = messages.flatMap((message) => (message.role === "assistant" ? (message.tool_calls ?? []) : []))
+        assert.strictEqual(new Set(ids.map((call) => call.id)).size, ids.length)
+        for (const call of ids) {
+          assert.strictEqual(typeof JSON.parse(call.function.arguments), "object")
+          if (profile.toolNames !== null) assert.match(call.function.name, /^[\w-]{1,128}$/)
+        }
+        for (const block of JSON.parse(other).messages.flatMap(
+          (turn: { content: ReadonlyArray<{ type: string; text?: string; id?: string }> }) => turn.content
+        )) {
+          if (block.type === "text") assert.notStrictEqual(block.text.trim(), "")
+          if (block.type === "tool_use") assert.match(block.id, /^[\w-]+$/)
+        }
+        assert.strictEqual(JSON.stringify(request), before)
+      }),
+    { arbitrary: { runs: runs(20_000) } }
+  )
+})
