@@ -1,10 +1,10 @@
 /** Events of the responses wire, as they come. The last event holds the whole response and has the last word. */
-import * as Result from "effect/Result"
-import { isObject, parse, type Json } from "../chat/json.ts"
+import { isObject, type Json } from "../chat/json.ts"
 import type { FinishReason, ModelPart, ModelReply } from "../chat/ModelReply.ts"
 import * as Usage from "../chat/Usage.ts"
 import type { Verdict } from "../provider/classify.ts"
 import type { EventReader } from "./EventReader.ts"
+import { readEventData } from "./eventData.ts"
 import { callOf, finishOf, readResponse, readUsage, responseFault } from "./responsesWire.ts"
 import { flaw, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
 
@@ -40,9 +40,11 @@ class ResponseReader implements EventReader {
 
   onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
     if (data.trim() === "[DONE]") return null
-    const parsed = parse(data)
-    const event = Result.isSuccess(parsed) ? parsed.success : null
-    if (!isObject(event)) return flaw("event_not_json", this.usage)
+    const read = readEventData(this.context, this.headers, this.usage, name, data)
+    if (read._tag === "Problem") return read.problem
+    if (read._tag === "Nothing") return null
+    const event = read.value
+    if (!isObject(event)) return flaw("event_not_an_object", this.usage)
     const type = textAt(event, "type")
     // A failure may stand beside the type, below it or in the response; an event named so is one whatever it holds.
     const isNamedError = name === "error" && type !== "error" && !isObject(event["error"])

@@ -161,7 +161,8 @@ export class NativeView {
   feed(bytes: Uint8Array, usage: UsageRepair | null, onBrought: (brought: Brought) => void): Problem | null {
     for (const block of this.splitter.feed(bytes)) {
       const problem = this.onBlock(block, usage, onBrought)
-      if (problem !== null) return problem
+      // Behind the word that ends an answer nothing can be wrong with it any more.
+      if (problem !== null && !this.finished) return problem
     }
     const { eventBytes, replyBytes } = this.options.limits
     this.bytes += bytes.length
@@ -172,9 +173,22 @@ export class NativeView {
   /** The body has ended. */
   end(usage: UsageRepair | null, onBrought: (brought: Brought) => void): ModelReply | Problem {
     const rest = this.splitter.end()
-    const problem = rest === null ? null : this.onBlock(rest, usage, onBrought)
-    if (problem !== null && !this.finished) return problem
+    const problem = rest === null || !this.isTold(rest) ? null : this.onBlock(this.ended(rest), usage, onBrought)
+    // An event that has no end was cut: what it seems to say is not what it says.
+    if (problem !== null && !this.finished) return isFlaw(problem) ? interrupted("event_cut") : problem
     return this.reply()
+  }
+
+  /** Whether what is left at the end of a body says anything: a line that was cut must not run into the next one. */
+  private isTold({ data, bytes }: SseBlock): boolean {
+    if (data !== null) return data.trim() !== ""
+    return this.finished && /^[:\s]/.test(decoder.decode(bytes))
+  }
+
+  /** The last event of a body, which lacks its blank line: some clients of messages pass over it. */
+  private ended(block: SseBlock): SseBlock {
+    if (this.options.wire.name !== "messages" || block.data === null) return block
+    return { ...block, bytes: joined([block.bytes, encoder.encode("\n\n")]) }
   }
 
   private reply(): ModelReply | Problem {
@@ -196,7 +210,7 @@ export class NativeView {
   private onBlock(block: SseBlock, usage: UsageRepair | null, onBrought: (brought: Brought) => void): Problem | null {
     const { data } = block
     const { reader } = this
-    if (data === null || reader === null || reader.done) return this.onComment(block)
+    if (data === null || data.trim() === "" || reader === null || reader.done) return this.onComment(block)
     if (this.wasSeen(data)) return null
     const problem = reader.onEvent(block.event, data)
     if (problem !== null) return problem
@@ -351,6 +365,7 @@ export class NativeView {
       this.held.splice(last, 0, { block, text: null, isReasoning: false, isComment: true })
     }
     this.flush(usage)
+    if (!this.done && this.options.wire.lastWord !== "") this.options.write(encoder.encode(this.options.wire.lastWord))
   }
 
   /** A body that came in place of a stream, as events. */

@@ -16,7 +16,9 @@ import { outcomeOfError, outcomeOfReply } from "../../domain/recovery/outcomeOf.
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWire.ts"
-import { readBodyRoughly, readerOf } from "../../domain/wires/native/roughReading.ts"
+import { readBodyRoughly, readerOf, roughReply } from "../../domain/wires/native/roughReading.ts"
+import type { Verdict } from "../../domain/provider/classify.ts"
+import type { Flaw } from "../../domain/wires/wireReply.ts"
 import type { TokenEstimate } from "../../services/Overrides.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
@@ -206,6 +208,12 @@ const readWhole = Effect.fnUntraced(function* (
   }
 })
 
+/** An empty continuation says that there is nothing left to say. */
+const orNothingMore = (run: NativeRun, answer: NativeAnswer, problem: Flaw | Verdict): ModelReply | Flaw | Verdict =>
+  problem.kind === "empty_reply" && !("inBand" in problem) && run.window.fragments.length > 0
+    ? roughReply(answer.context, "", "stop", problem.usage)
+    : problem
+
 const readBody = Effect.fnUntraced(function* (
   run: NativeRun,
   answer: NativeAnswer,
@@ -213,10 +221,11 @@ const readBody = Effect.fnUntraced(function* (
 ): Effect.fn.Return<ModelReply, ModelError> {
   const bytes = yield* readWhole(answer, null, progress, run)
   const read = readBodyRoughly(run.options.wire, answer.context, decoder.decode(bytes), answer.allowed)
-  if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
+  const reply = Result.isSuccess(read) ? read.success : orNothingMore(run, answer, read.failure)
+  if (isProblem(reply)) return yield* Effect.fail(answer.problem(reply))
   run.head = answer.head
   run.body = bytes
-  return read.success
+  return reply
 })
 
 /** The first read tells what the body is, whatever its content type says. */
@@ -273,7 +282,8 @@ const readStream = Effect.fnUntraced(function* (
     if (problem !== null && !shownView.finished) return yield* Effect.fail(answer.problem(problem))
     if (run.isOpen) yield* makeRoom(run, progress)
   }
-  const reply = shownView.end(window.usage, onBrought)
+  const read = shownView.end(window.usage, onBrought)
+  const reply = isProblem(read) ? orNothingMore(run, answer, read) : read
   return isProblem(reply) ? yield* Effect.fail(answer.problem(reply)) : reply
 })
 

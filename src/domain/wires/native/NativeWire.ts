@@ -112,6 +112,8 @@ export interface NativeWire {
   readonly eventText: (event: Json) => string
   /** What ends a stream behind its last event. */
   readonly closing: string
+  /** The event without which clients do not take a whole stream for whole; "" = they need none. */
+  readonly lastWord: string
   readonly errorBody: (failure: ToldFailure) => Json
   readonly errorEvent: (failure: ToldFailure) => string
   /** Type and code of a kind of failure. */

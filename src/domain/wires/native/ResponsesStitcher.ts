@@ -98,7 +98,7 @@ export class ResponsesStitcher implements Stitcher {
       if (isObject(event["response"])) this.head ??= event["response"]
       return []
     }
-    if (ends.has(type)) return [this.numbered(this.ended(event, usage))]
+    if (ends.has(type)) return [...this.closing(), this.numbered(this.ended(event, usage))]
     if (typeof event["output_index"] !== "number") return [this.numbered(event)]
     if (type === "response.output_item.added") return this.added(event, event["output_index"])
     const place = this.places.get(event["output_index"])
@@ -153,6 +153,20 @@ export class ResponsesStitcher implements Stitcher {
         if (type.startsWith("response.reasoning_") && type.endsWith(".delta")) place.thinking += textAt(event, "delta")
         return [{ ...event, ...at }]
     }
+  }
+
+  /** A message that the last attempt has not gone on with ends as far as it was shown. */
+  private closing(): ReadonlyArray<Json> {
+    const { message } = this
+    if (message === null || message.done !== null || this.joined) return []
+    const place = { item_id: message.id, output_index: message.index, content_index: 0 }
+    const part = { type: "output_text", text: this.text, annotations: [], logprobs: [] }
+    message.done = { id: message.id, type: "message", role: "assistant", status: "completed", content: [part] }
+    return [
+      { type: "response.output_text.done", ...place, text: this.text, logprobs: [] },
+      { type: "response.content_part.done", ...place, part },
+      { type: "response.output_item.done", output_index: message.index, item: message.done }
+    ].map((event) => this.numbered(event))
   }
 
   private wholePart(part: Json): Json {

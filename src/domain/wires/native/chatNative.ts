@@ -164,6 +164,7 @@ export const chatNative: NativeWire = {
   eventsOf,
   eventText: (event) => `data: ${JSON.stringify(event)}\n\n`,
   closing: "data: [DONE]\n\n",
+  lastWord: "",
   errorBody: (failure) => ({
     error: { message: failure.message, type: failure.type, param: null, code: failure.code }
   }),

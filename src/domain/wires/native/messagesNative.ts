@@ -144,10 +144,7 @@ class MessagesStitcher implements Stitcher {
   begin(): ReadonlyArray<Json> {
     this.places = new Map()
     this.joined = false
-    if (this.open === null || this.open.type === "text") return []
-    const closed = { type: "content_block_stop", index: this.open.index }
-    this.open = null
-    return [closed]
+    return this.open?.type === "text" ? [] : this.closed()
   }
 
   render(event: Json, text: string | null, usage: UsageRepair | null): ReadonlyArray<Json> {
@@ -177,6 +174,7 @@ class MessagesStitcher implements Stitcher {
       }
       case "message_delta":
         return [
+          ...this.closed(),
           {
             ...event,
             usage: usageWith({ ...this.startUsage, ...(isObject(event["usage"]) ? event["usage"] : {}) }, usage)
@@ -185,6 +183,14 @@ class MessagesStitcher implements Stitcher {
       default:
         return [event]
     }
+  }
+
+  /** A block that the last attempt has not gone on with ends with the answer. */
+  private closed(): ReadonlyArray<Json> {
+    if (this.open === null) return []
+    const { index } = this.open
+    this.open = null
+    return [{ type: "content_block_stop", index }]
   }
 
   private start(event: Json, index: number, text: string | null): ReadonlyArray<Json> {
@@ -206,7 +212,7 @@ class MessagesStitcher implements Stitcher {
     const place = this.next
     this.next += 1
     this.places.set(index, place)
-    const closed = this.open === null ? [] : [{ type: "content_block_stop", index: this.open.index }]
+    const closed = this.closed()
     this.open = { index: place, type: String(block["type"]) }
     if (isText && text !== null && text !== "") this.hasText = true
     return [...closed, { ...event, index: place, content_block: isText && text !== null ? { ...block, text } : block }]
@@ -313,6 +319,7 @@ export const messagesNative: NativeWire = {
   eventsOf,
   eventText,
   closing: "",
+  lastWord: eventText({ type: "message_stop" }),
   errorBody,
   errorEvent: (failure) => eventText(errorBody(failure)),
   told: (kind) => ({

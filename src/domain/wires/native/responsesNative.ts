@@ -218,6 +218,7 @@ export const responsesNative: NativeWire = {
   eventsOf,
   eventText,
   closing: "",
+  lastWord: "",
   errorBody: (failure) => ({ error: errorOf(failure) }),
   errorEvent: (failure) => eventText({ type: "error", error: errorOf(failure) }),
   told: toldByOpenAi,

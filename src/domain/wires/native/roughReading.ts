@@ -15,7 +15,8 @@ import { objectsIn } from "./patch.ts"
 
 type HeaderMap = Readonly<Record<string, string>>
 
-const roughReply = (
+/** A reply of which nothing more is known than that it is whole. */
+export const roughReply = (
   context: ReadContext,
   text: string,
   finishReason: FinishReason,
