@@ -6,9 +6,7 @@ import type { Verdict } from "../provider/classify.ts"
 import type { EventReader } from "./EventReader.ts"
 import { readEventData } from "./eventData.ts"
 import { callOf, finishOf, readResponse, readUsage, responseFault } from "./responsesWire.ts"
-import { flaw, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
-
-type HeaderMap = Readonly<Record<string, string>>
+import { flaw, isFlaw, type Flaw, type HeaderMap, type ReadContext } from "./wireReply.ts"
 
 const textAt = (object: Json, key: string): string => {
   const value = object[key]

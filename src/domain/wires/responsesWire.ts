@@ -20,7 +20,7 @@ import * as Usage from "../chat/Usage.ts"
 import { inBandFault, type Verdict } from "../provider/classify.ts"
 import type { ProviderProfile } from "../provider/ProviderProfile.ts"
 import { wellFormedJson } from "./history.ts"
-import { empty, flaw, flawOfCalls, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
+import { bodyFlaw, empty, flaw, flawOfCalls, isFlaw, type Flaw, type ReadContext } from "./wireReply.ts"
 
 /** Texts a consumer sees, and the model's own: both are parts of a message item. */
 const partOf =
@@ -334,7 +334,7 @@ export const readBody = (
 ): Result.Result<ModelReply, Flaw | Verdict> => {
   if (text.trim() === "") return Result.fail(empty())
   const parsed = parse(text)
-  if (Result.isFailure(parsed)) return Result.fail(flaw("not_json"))
+  if (Result.isFailure(parsed)) return Result.fail(bodyFlaw(parsed.failure))
   const fault = responseFault(context, headers, parsed.success)
   if (fault !== null) return Result.fail(fault)
   const reply = readResponse(context, parsed.success)
