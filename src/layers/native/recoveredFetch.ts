@@ -26,7 +26,7 @@ import type { LedgerShape } from "../../services/BudgetLedger.ts"
 import { HealthStore } from "../../services/HealthStore.ts"
 import type { Fetch, Target } from "../provider/nativeSender.ts"
 import * as HealthMemory from "../stores/HealthMemory.ts"
-import { callNative, type NativeReceipt, type NativeServices } from "./callNative.ts"
+import { callNative, type NativeHooks, type NativeReceipt, type NativeServices } from "./callNative.ts"
 import { passThrough } from "./passThrough.ts"
 
 /** A second provider of the same API. A route names it as its `client`. */
@@ -229,10 +229,18 @@ const incomingOf = async (input: string | URL | Request, init: RequestInit = {})
 /** Policies by what decides them: most requests of a program are alike. */
 const remembered = 256
 
-export const recoveredFetch = (
+/** A fetch that takes hooks with each call: what a server in front of it needs to know. */
+export type NativeFetch = (input: string | URL | Request, init?: RequestInit, hooks?: NativeHooks) => Promise<Response>
+
+export const recoveredFetch = (policy?: NativePolicyInput, options?: RecoveredFetchOptions): Fetch => {
+  const native = nativeFetch(policy, options)
+  return (input, init) => native(input, init)
+}
+
+export const nativeFetch = (
   policy: NativePolicyInput = RecoveryPolicy.broad,
   options: RecoveredFetchOptions = {}
-): Fetch => {
+): NativeFetch => {
   check(options)
   const routes = routesOf(policy, options)
   const inner: Fetch = options.fetch ?? ((input, init) => fetch(input, init))
@@ -308,7 +316,7 @@ export const recoveredFetch = (
   const isOurs = (url: string): boolean =>
     options.baseUrl === undefined || new URL(url).origin === new URL(options.baseUrl).origin
 
-  return async (input, init) => {
+  return async (input, init, hooks) => {
     const shown = input instanceof Request ? input.url : String(input)
     if (!/^https?:/i.test(shown) || !isOurs(shown)) return inner(input, init)
     const incoming = await incomingOf(input, init)
@@ -346,7 +354,7 @@ export const recoveredFetch = (
         off,
         requestId: nextId()
       },
-      onEnd === undefined ? {} : { onEnd }
+      { ...(onEnd === undefined ? {} : { onEnd }), ...hooks }
     )
   }
 }

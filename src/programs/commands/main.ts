@@ -9,13 +9,14 @@ import { config } from "./config/configCommand.ts"
 import { drill } from "./drill/drillCommand.ts"
 import { complain, complainOfDefect, type ExitCode } from "./exit.ts"
 import { explain } from "./explain/explainCommand.ts"
+import { gateway } from "./gateway/gatewayCommand.ts"
 import { replay } from "./replay/replayCommand.ts"
 import { run as runCommand } from "./run/runCommand.ts"
 import { simulate } from "./simulate/simulateCommand.ts"
 
 const root = Command.make("holdfast").pipe(
   Command.withDescription("keeps an agent's model calls alive"),
-  Command.withSubcommands([drill, runCommand, config, replay, simulate, explain])
+  Command.withSubcommands([drill, runCommand, config, replay, simulate, explain, gateway])
 )
 
 const run = Command.runWith(root, { version: "0.0.0" })

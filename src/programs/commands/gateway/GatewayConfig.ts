@@ -9,7 +9,12 @@ import { ConfigurationError } from "../../../domain/failure/ConfigurationError.t
 import { schemaFault } from "../../../domain/failure/schemaFault.ts"
 import { keyFlaw } from "../../../domain/provider/address.ts"
 import { profileNamed } from "../../../domain/provider/Profiles.ts"
-import { presets, RecoveryPolicy, type RecoveryPolicyInput } from "../../../domain/recovery/RecoveryPolicy.ts"
+import {
+  presets,
+  RecoveryPolicy,
+  type PresetName,
+  type RecoveryPolicyInput
+} from "../../../domain/recovery/RecoveryPolicy.ts"
 import type { ConfigText } from "./configText.ts"
 
 const Positive = Schema.Finite.check(Schema.isGreaterThan(0))
@@ -25,7 +30,15 @@ const Upstream = Schema.Struct({
   headers: opt(Schema.Record(Schema.String, Schema.String))
 })
 
-const Target = Schema.Struct({ upstream: Schema.String, model: Schema.NonEmptyString })
+/** USD per million tokens: what a budget in USD counts with. */
+const Prices = Schema.Struct({
+  inputPerM: Positive,
+  outputPerM: Positive,
+  cachedInputPerM: opt(Schema.Finite),
+  cacheWritePerM: opt(Schema.Finite)
+})
+
+const Target = Schema.Struct({ upstream: Schema.String, model: Schema.NonEmptyString, prices: opt(Prices) })
 
 const GatewayRoute = Schema.Struct({
   upstream: Schema.String,
@@ -37,15 +50,7 @@ const GatewayRoute = Schema.Struct({
   truncation: opt(Schema.Literals(["uncapped", "always", "never"])),
   compaction: opt(Schema.Literals(["once", "off"])),
   policy: opt(Schema.Record(Schema.String, Schema.Unknown)),
-  /** USD per million tokens: what a budget in USD counts with. */
-  prices: opt(
-    Schema.Struct({
-      inputPerM: Positive,
-      outputPerM: Positive,
-      cachedInputPerM: opt(Schema.Finite),
-      cacheWritePerM: opt(Schema.Finite)
-    })
-  )
+  prices: opt(Prices)
 })
 
 const KeyBudget = Schema.Struct({
@@ -92,13 +97,17 @@ export interface ResolvedRoute {
   readonly upstream: ResolvedUpstream
   /** Null = the model that was asked for. */
   readonly model: string | null
-  readonly fallbacks: ReadonlyArray<{ readonly upstream: ResolvedUpstream; readonly model: string }>
+  readonly fallbacks: ReadonlyArray<{
+    readonly upstream: ResolvedUpstream
+    readonly model: string
+    readonly prices: typeof Prices.Type | null
+  }>
   readonly stream: "live" | "verified"
   readonly truncation: "uncapped" | "always" | "never"
   readonly compaction: "once" | "off"
   /** Everything but the routes: they come with the request's model. */
   readonly policy: Partial<RecoveryPolicyInput>
-  readonly prices: NonNullable<FileRoute["prices"]> | null
+  readonly prices: typeof Prices.Type | null
 }
 
 export interface GatewayKey {
@@ -194,9 +203,19 @@ const upstreamNamed = (upstreams: Upstreams, complain: Complain, path: Path, nam
   return found
 }
 
+/**
+ * Clients of a gateway cannot choose another model by themselves: a route with a fallback leaves a silent, cut, limited
+ * or too small primary early. Presets that know no fallback keep to that.
+ */
+const fallbackAfterOf = ({ fallbackAfter }: (typeof presets)[PresetName]): Partial<RecoveryPolicyInput> =>
+  fallbackAfter?.serverError === undefined
+    ? {}
+    : { fallbackAfter: { ...fallbackAfter, serverError: 2, silent: 1, cut: 2, rateLimit: 3, overflow: 1 } }
+
 /** The policy of a route is checked as a whole with stand-ins for its models. */
 const checkedPolicy = (complain: Complain, name: string, given: FileRoute): Partial<RecoveryPolicyInput> => {
-  const fields: Readonly<Record<string, unknown>> = { ...presets[given.preset ?? "broad"], ...given.policy }
+  const preset = presets[given.preset ?? "broad"]
+  const fields: Readonly<Record<string, unknown>> = { ...preset, ...fallbackAfterOf(preset), ...given.policy }
   if ("routes" in (given.policy ?? {}))
     throw complain(["routes", name, "policy", "routes"], "is made of model and fallbacks")
   const models = [
@@ -217,7 +236,8 @@ const routeOf = (upstreams: Upstreams, complain: Complain, name: string, given: 
   const path = ["routes", name]
   const fallbacks = (given.fallbacks ?? []).map((target, index) => ({
     upstream: upstreamNamed(upstreams, complain, [...path, "fallbacks", index, "upstream"], target.upstream),
-    model: target.model
+    model: target.model,
+    prices: target.prices ?? null
   }))
   const same = fallbacks.findIndex(
     ({ upstream, model }) => upstream.name === given.upstream && model === (given.model ?? name)
@@ -236,6 +256,16 @@ const routeOf = (upstreams: Upstreams, complain: Complain, name: string, given: 
   }
 }
 
+/** A budget in USD needs the price of everything that may be asked; null = all have one. */
+const firstUnpriced = (file: typeof File.Type): Path | null => {
+  for (const [name, route] of Object.entries(file.routes)) {
+    if (route.prices === undefined) return ["routes", name]
+    const index = (route.fallbacks ?? []).findIndex(({ prices }) => prices === undefined)
+    if (index !== -1) return ["routes", name, "fallbacks", index]
+  }
+  return null
+}
+
 const keysOf = (environment: Environment, complain: Complain, file: typeof File.Type): ReadonlyArray<GatewayKey> => {
   const names = file.keys ?? []
   for (const [name, budget] of Object.entries(file.budgets ?? {})) {
@@ -243,9 +273,8 @@ const keysOf = (environment: Environment, complain: Complain, file: typeof File.
     const { cheaperRoute } = budget
     if (cheaperRoute !== undefined && !Object.hasOwn(file.routes, cheaperRoute))
       throw complain(["budgets", name, "cheaperRoute"], `names "${cheaperRoute}", which is none of the routes`)
-    const unpriced = Object.entries(file.routes).find(([, route]) => route.prices === undefined)
-    if (budget.usdPerDay !== undefined && unpriced !== undefined)
-      throw complain(["routes", unpriced[0]], `has no prices: the budget of ${name} in USD needs them`)
+    const unpriced = budget.usdPerDay === undefined ? null : firstUnpriced(file)
+    if (unpriced !== null) throw complain(unpriced, `has no prices: the budget of ${name} in USD needs them`)
   }
   return names.map((name, index) => ({
     name: name.slice("env:".length),

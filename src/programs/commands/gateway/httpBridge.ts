@@ -104,6 +104,8 @@ export const writeAnswer = async (
   seen: (bytes: number) => void = () => undefined
 ): Promise<void> => {
   if (response.destroyed) return void (await answer.body?.cancel().catch(() => undefined))
+  // What was not read of the request is not read as the next one.
+  if (answer.headers.get("connection") === "close") response.shouldKeepAlive = false
   response.writeHead(answer.status, headersOf(answer) as Record<string, string | Array<string>>)
   if (answer.body === null) return void response.end()
   const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream") === true

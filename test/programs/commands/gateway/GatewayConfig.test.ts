@@ -15,7 +15,7 @@ routes:
   large:
     upstream: main
     model: large-2026
-    fallbacks: [ { upstream: main, model: small-2026 } ]
+    fallbacks: [ { upstream: main, model: small-2026, prices: { inputPerM: 1, outputPerM: 2 } } ]
     preset: broad
     stream: live
     prices: { inputPerM: 2, outputPerM: 8 }

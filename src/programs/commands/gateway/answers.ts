@@ -1,0 +1,86 @@
+/** Answers of the gateway's own, in the words of the API that was asked: what a client's SDK makes a typed error of. */
+import { jsonAnswer } from "./httpBridge.ts"
+
+/** The wire a path belongs to; null = the gateway's own pages. */
+export type AnswerWire = "chat" | "responses" | "messages" | null
+
+export interface Refusal {
+  readonly status: number
+  /** Type in OpenAI's words and in Anthropic's. */
+  readonly type: string
+  readonly anthropicType: string
+  readonly code: string | null
+  readonly message: string
+  readonly headers?: Record<string, string>
+}
+
+/** The client must not try again by itself: what it waits for is in Retry-After, when there is anything to wait for. */
+const final = { "x-should-retry": "false" }
+
+export const refuse = (wire: AnswerWire, refusal: Refusal): Response => {
+  const { status, type, anthropicType, code, message, headers = {} } = refusal
+  const body =
+    wire === "messages"
+      ? { type: "error", error: { type: anthropicType, message } }
+      : { error: { message, type, param: null, code } }
+  return jsonAnswer(status, body, { ...final, ...headers })
+}
+
+const invalid = { type: "invalid_request_error", anthropicType: "invalid_request_error" }
+
+export const badRequest = (wire: AnswerWire, message: string, code: string | null = null): Response =>
+  refuse(wire, { status: 400, ...invalid, code, message })
+
+export const tooLarge = (wire: AnswerWire, limit: number): Response =>
+  refuse(wire, {
+    status: 413,
+    type: "invalid_request_error",
+    anthropicType: "request_too_large",
+    code: "request_too_large",
+    message: `The body is larger than ${limit} bytes.`,
+    headers: { connection: "close" }
+  })
+
+export const unauthorized = (wire: AnswerWire): Response =>
+  refuse(wire, {
+    status: 401,
+    type: "authentication_error",
+    anthropicType: "authentication_error",
+    code: "invalid_api_key",
+    message: "The key is none of this gateway's.",
+    headers: { "www-authenticate": "Bearer" }
+  })
+
+export const notFound = (wire: AnswerWire, message: string, code = "not_found"): Response =>
+  refuse(wire, { status: 404, type: "invalid_request_error", anthropicType: "not_found_error", code, message })
+
+/** The gateway itself is full, or about to stop. */
+export const busy = (wire: AnswerWire, seconds: number, message: string): Response =>
+  refuse(wire, {
+    status: 503,
+    type: "server_error",
+    anthropicType: "overloaded_error",
+    code: "gateway_busy",
+    message,
+    headers: { "retry-after": String(seconds) }
+  })
+
+export const overBudget = (wire: AnswerWire, limit: string, seconds: number): Response =>
+  refuse(wire, {
+    status: 429,
+    type: "insufficient_quota",
+    anthropicType: "rate_limit_error",
+    code: "budget_exceeded",
+    message: `The budget of this key is used up (${limit}); its window is over in ${seconds} s.`,
+    headers: { "retry-after": String(seconds) }
+  })
+
+/** Something broke in the gateway. Its words are in the log, without what it was working on. */
+export const broken = (wire: AnswerWire): Response =>
+  refuse(wire, {
+    status: 500,
+    type: "server_error",
+    anthropicType: "api_error",
+    code: "gateway_fault",
+    message: "The gateway could not handle this request."
+  })
