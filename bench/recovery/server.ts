@@ -4,7 +4,7 @@
  * `GET /CASE/LANE` tells what has come in since. Prints its port on stdout; ends with its parent.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
-import { callOf, cases, isCase, replyMillis, replyOf, type Fault } from "./cases.ts"
+import { callOf, cases, isCase, limit, replyMillis, replyOf, type Bucket, type Case, type Fault } from "./cases.ts"
 
 interface Lane {
   /** null = the case has not begun. */
@@ -14,9 +14,16 @@ interface Lane {
   early: number
   /** Requests and the latest hint of each call. */
   readonly calls: Map<number, { requests: number; notBefore: number }>
+  readonly bucket: Bucket
 }
 
-const makeLane = (startedAt: number | null): Lane => ({ startedAt, requests: 0, early: 0, calls: new Map() })
+const makeLane = (startedAt: number | null): Lane => ({
+  startedAt,
+  requests: 0,
+  early: 0,
+  calls: new Map(),
+  bucket: { tokens: limit.burst, atMillis: 0 }
+})
 
 const lanes = new Map<string, Lane>()
 
@@ -51,7 +58,7 @@ const anthropicReply = (text: string, model: string): object => ({
   usage: { input_tokens: 12, output_tokens: 6 }
 })
 
-const words = { 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error" } as const
+const words = { 429: "rate_limit_error", 500: "api_error", 503: "overloaded_error", 529: "overloaded_error" } as const
 
 const faultBody = ({ status }: Fault): object => ({
   type: "error",
@@ -71,15 +78,17 @@ const answer = (lane: Lane, name: string, isAnthropic: boolean, sent: string, re
   const now = performance.now()
   lane.requests += 1
   if (now + timerGrainMillis < known.notBefore) lane.early += 1
+  const script: Case = cases[name]
   const fault =
     lane.startedAt === null
       ? null
-      : cases[name].answer({
+      : script.answer({
           atMillis: now - lane.startedAt,
           epochMillis: Date.now(),
           model,
           request: known.requests,
-          chance: chanceOf(call, known.requests)
+          chance: chanceOf(call, known.requests),
+          bucket: lane.bucket
         })
   lane.calls.set(call, {
     requests: known.requests + 1,

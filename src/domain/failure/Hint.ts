@@ -23,3 +23,9 @@ export const waitOf = (hint: HintReading, wallMillis: number): number | null => 
       return null
   }
 }
+
+/**
+ * A hint up to this long is taken for what it says of the one call: its place in a bucket that refills. A longer one is a
+ * window that is used up, in front of which a crowd gathers while it lasts.
+ */
+export const shortHintMillis = 5_000

@@ -44,7 +44,7 @@ const Codec = Schema.Struct({
   hintSpread: defaulted(SpanOrZero, 2_000),
   /** Most retries in a row that leave without a wait of their own. */
   retryTokens: defaulted(Schema.Finite.check(Schema.isGreaterThanOrEqualTo(1)), 10),
-  retryTokensPerSuccess: defaulted(Amount, 0.2),
+  retryTokensPerSuccess: defaulted(Amount, 0.5),
   retryTokensPerSecond: defaulted(MoreThanNone, 0.1)
 }).annotate({ message: "must be an object of fields" })
 

@@ -33,6 +33,8 @@ export interface Asker {
   readonly priority: Caller["priority"]
   /** The candidate its last attempt failed on: another attempt there is a retry. null = it did not fail, or is the first. */
   readonly failedOn: number | null
+  /** Retry tokens that another attempt there needs: one after a fault of load, less after another. */
+  readonly price: number
   /** What it has waited for since its last attempt, and is not held for again. */
   readonly waitedFor: ReadonlyArray<HoldReason>
   /** Whether it asks for its own candidate first, or for the others. */
@@ -48,6 +50,7 @@ export const newcomer: Asker = {
   own: 0,
   priority: "foreground",
   failedOn: null,
+  price: 1,
   waitedFor: [],
   prefers: "own",
   leavesFor: [],
@@ -63,7 +66,7 @@ export interface Admitted {
 /** The request as a caller of one candidate. What it has waited for counts at its own alone. */
 const callerOf = (asker: Asker, candidate: number): Caller => ({
   priority: asker.priority,
-  call: asker.failedOn === candidate ? "retry" : "first",
+  price: asker.failedOn === candidate ? asker.price : 0,
   waitedFor: candidate === asker.own ? asker.waitedFor : [],
   deadline: asker.deadline
 })
@@ -111,9 +114,9 @@ const go = (
     return { admission: { _tag: "Go", candidate, ticket, left }, healths: put(healths, candidate, probing) }
   }
   const admission: Admission = { _tag: "Go", candidate, ticket: null, left }
-  const { call, waitedFor } = callerOf(asker, candidate)
-  if (call === "first" || waitedFor.includes("retryBudget")) return { admission, healths }
-  const spent = { ...health, tokens: tokensLeft(config, health, tick.now) - 1, tokensAt: tick.now }
+  const { price, waitedFor } = callerOf(asker, candidate)
+  if (price === 0 || waitedFor.includes("retryBudget")) return { admission, healths }
+  const spent = { ...health, tokens: tokensLeft(config, health, tick.now) - price, tokensAt: tick.now }
   return { admission, healths: put(healths, candidate, spent) }
 }
 
@@ -151,8 +154,15 @@ export const admit = (
       const untilMillis = earliestOf(others, verdict.untilMillis)
       return { admission: { _tag: "Held", untilMillis, reason }, healths: waiting(healths) }
     }
+    case "retryBudget": {
+      // Its token is taken now, on credit: who comes next waits for one more.
+      const owing = { ...own, tokens: tokensLeft(config, own, tick.now) - asker.price, tokensAt: tick.now }
+      return {
+        admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason },
+        healths: put(healths, asker.own, owing)
+      }
+    }
     case "hint":
-    case "retryBudget":
       return { admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason }, healths }
   }
 }

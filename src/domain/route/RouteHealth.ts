@@ -31,10 +31,12 @@ export const RouteHealth = Schema.Struct({
   probe: Schema.NullOr(Schema.Struct({ ticket: Count, at: Schema.Finite })),
   /** Tickets given out so far. */
   tickets: Count,
+  /** How long a call that the provider takes is under way, on average over the last ones; null = none has ended. */
+  service: Schema.NullOr(Amount),
   /** Instant before which a hint asked for silence. */
   hintUntil: Schema.Finite,
-  /** Retry tokens, as of `tokensAt`. */
-  tokens: Amount,
+  /** Retry tokens, as of `tokensAt`; less than 0: retries that were put off have taken theirs on credit. */
+  tokens: Schema.Finite,
   tokensAt: Schema.Finite
 })
 export type RouteHealth = typeof RouteHealth.Type
@@ -51,6 +53,7 @@ export const initial = (config: RouteHealthConfig, now: number): RouteHealth => 
   waiting: 0,
   probe: null,
   tickets: 0,
+  service: null,
   hintUntil: now,
   tokens: config.retryTokens,
   tokensAt: now
@@ -62,6 +65,8 @@ const ticket = Schema.NullOr(Count)
 export const Signal = Schema.TaggedUnion({
   /** The provider took the call: headers or the first event came, or any answer that is no overload. Once per attempt. */
   Accepted: { ticket },
+  /** The reply of an accepted call is whole: how long it took from the admission. */
+  Served: { millis: Schema.Finite },
   /** A counted fault. `hintMillis` is the wait it asked for; null = none. */
   Failed: { ticket, hintMillis: Schema.NullOr(Schema.Finite) },
   RateLimited: { ticket, hintMillis: Schema.NullOr(Schema.Finite) },
@@ -70,10 +75,19 @@ export const Signal = Schema.TaggedUnion({
 })
 export type Signal = typeof Signal.Type
 
+/** Most tokens the budget holds: what the calls of one window bring, so that a busier process has a larger one. */
+const capacityOf = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
+  Math.max(config.retryTokens, config.retryTokensPerSuccess * health.accepts * decayOf(config, health, now))
+
+/** Tokens per second that time and the present successes bring. */
+export const tokensPerSecond = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
+  config.retryTokensPerSecond +
+  (config.retryTokensPerSuccess * health.accepts * decayOf(config, health, now) * 1000) / config.window
+
 /** Retry tokens at an instant. */
 export const tokensLeft = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
   Math.min(
-    config.retryTokens,
+    capacityOf(config, health, now),
     health.tokens + (Math.max(0, now - health.tokensAt) / 1000) * config.retryTokensPerSecond
   )
 
@@ -94,27 +108,51 @@ const onAccepted = (
   now: number
 ): RouteHealth => {
   const decay = decayOf(config, before, now)
-  const health: RouteHealth = {
+  const counted: RouteHealth = {
     ...before,
     accepts: before.accepts * decay + 1,
     failures: before.failures * decay,
-    countedAt: now,
-    tokens: Math.min(config.retryTokens, tokensLeft(config, before, now) + config.retryTokensPerSuccess),
+    countedAt: now
+  }
+  const health: RouteHealth = {
+    ...counted,
+    tokens: Math.min(capacityOf(config, counted, now), tokensLeft(config, before, now) + config.retryTokensPerSuccess),
     tokensAt: now
   }
   // A probe proves the route when it is accepted, not when it ends: replies take long.
-  if (isProbe(health, ticket)) return { ...health, breaker: "ramp", until: now + config.ramp, probe: null }
+  if (isProbe(health, ticket))
+    return { ...health, breaker: "ramp", until: now + scaled(config.ramp, health), probe: null }
   return health.breaker === "ramp" && now >= health.until ? { ...health, breaker: "closed" } : health
 }
+
+/** Weight of the newest call in the mean service time. */
+const newest = 0.1
+
+const onServed = (health: RouteHealth, millis: number): RouteHealth => ({
+  ...health,
+  service: health.service === null ? millis : health.service + newest * (millis - health.service)
+})
+
+/** Shortest cool-down and ramp, however short the calls. */
+const shortestScaled = 500
+
+/**
+ * A span of the settings, which are right for calls of several seconds, for calls as this route serves them: no longer
+ * than one call takes. While a breaker rests that long the calls under way end and make room; a longer rest leaves the
+ * room empty. Only on a busy route: what one client leaves empty is nothing, and its probes come on top.
+ */
+const scaled = (span: number, health: RouteHealth): number =>
+  health.service === null || !health.busy ? span : Math.min(span, Math.max(shortestScaled, health.service))
 
 /**
  * The breaker opens, from closed or within a ramp. A route that fails within its ramp takes a part of the calls: the full
  * cool-down gives it time for those, also when it is busy.
  */
 const onBreak = (config: RouteHealthConfig, health: RouteHealth, tick: Tick): RouteHealth => {
-  if (isRamping(health, tick.now)) return opened(health, config.coolDown, tick)
+  if (isRamping(health, tick.now)) return opened(health, scaled(config.coolDown, health), tick)
   const busy = health.failures + health.accepts >= config.busyCalls
-  return opened({ ...health, busy }, busy ? config.coolDown * config.busyFactor : config.coolDown, tick)
+  const judged: RouteHealth = { ...health, busy }
+  return opened(judged, scaled(busy ? config.coolDown * config.busyFactor : config.coolDown, judged), tick)
 }
 
 const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth => ({
@@ -128,7 +166,7 @@ const opened = (health: RouteHealth, coolDown: number, tick: Tick): RouteHealth 
 
 /** The cool-down after a failed probe. */
 const nextCoolDown = (config: RouteHealthConfig, health: RouteHealth): number =>
-  health.busy ? config.coolDown * config.busyFactor : Math.min(config.coolDownMax, health.coolDown * 2)
+  Math.min(health.busy ? config.coolDown * config.busyFactor : config.coolDownMax, health.coolDown * 2)
 
 const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number | null, tick: Tick): RouteHealth => {
   const decay = decayOf(config, before, tick.now)
@@ -166,6 +204,8 @@ export const observe = (config: RouteHealthConfig, health: RouteHealth, signal: 
   switch (signal._tag) {
     case "Accepted":
       return onAccepted(config, health, signal.ticket, tick.now)
+    case "Served":
+      return onServed(health, signal.millis)
     case "Failed":
       return onHint(config, onFailed(config, health, signal.ticket, tick), signal.hintMillis, tick.now)
     case "RateLimited":

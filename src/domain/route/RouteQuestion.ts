@@ -2,7 +2,7 @@
  * What one request asks of its routes and tells of them: who it is, from its policy, its state and what it has waited
  * for, and what an outcome says of the route it was on. Pure: the interpreter and the simulator carry it to the healths.
  */
-import { waitOf } from "../failure/Hint.ts"
+import { shortHintMillis, waitOf } from "../failure/Hint.ts"
 import type { Faulted, Outcome } from "../recovery/Outcome.ts"
 import type { RecoveryPolicy } from "../recovery/RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../recovery/RecoveryState.ts"
@@ -18,19 +18,42 @@ export type HeldOutcome = Extract<Outcome, { readonly _tag: "Held" }>
 export interface Holds {
   /** Route of the last attempt when that failed: a retry on the same route needs a token. */
   readonly failedOn: number | null
+  /** Retry tokens that another attempt there needs. */
+  readonly price: number
   readonly waitedFor: ReadonlyArray<HoldReason>
+  /** It has waited as the server asked since its last success: another hint would be its second. */
+  readonly obeyed: boolean
 }
 
-export const noHolds: Holds = { failedOn: null, waitedFor: [] }
+export const noHolds: Holds = { failedOn: null, price: 1, waitedFor: [], obeyed: false }
 
 /** Holds that end with one wait: a request is not held twice for them between two attempts. */
 const isServed = (reason: string): reason is HoldReason => reason === "hint" || reason === "retryBudget"
+
+/**
+ * Price of a retry after a fault that says nothing of load: what one success brings pays for it, so that a provider which
+ * fails half of the calls by chance makes nobody wait. After an overload or a rate limit it pays for half a retry.
+ */
+const lightPrice = 0.5
+
+const priceOf = (fault: Faulted): number =>
+  fault.kind === "overloaded" || fault.kind === "rate_limited" ? 1 : lightPrice
+
+/** A retry after a wait that the server named needs no token: the server has said when it may come. */
+const namedByServer: ReadonlyArray<HoldReason> = ["retryBudget"]
+
+const hasHint = (fault: Faulted): boolean => fault.hints.some((hint) => hint._tag !== "Invalid")
 
 /** The memory after an attempt or a hold. */
 export const afterOutcome = (holds: Holds, route: number, outcome: Outcome): Holds => {
   switch (outcome._tag) {
     case "Faulted":
-      return { failedOn: route, waitedFor: [] }
+      return {
+        failedOn: route,
+        price: priceOf(outcome),
+        waitedFor: hasHint(outcome) && !holds.obeyed ? namedByServer : [],
+        obeyed: holds.obeyed || hasHint(outcome)
+      }
     case "Held":
       return outcome.other === null && isServed(outcome.reason)
         ? { ...holds, waitedFor: [...holds.waitedFor, outcome.reason] }
@@ -70,6 +93,7 @@ export const askerOf = (policy: RecoveryPolicy, state: RecoveryState, holds: Hol
   own: state.route,
   priority: state.background ? "background" : "foreground",
   failedOn: holds.failedOn,
+  price: holds.price,
   waitedFor: holds.waitedFor,
   prefers: wantsAway(policy, state) ? "others" : "own",
   leavesFor: leavesFor(policy),
@@ -96,7 +120,8 @@ export const signalOf = (
   policy: RecoveryPolicy,
   outcome: Outcome,
   ticket: number | null,
-  wall: number
+  wall: number,
+  holds: Holds
 ): Signal | null => {
   switch (outcome._tag) {
     case "Completed":
@@ -107,7 +132,7 @@ export const signalOf = (
     case "DeadlineHit":
       return { _tag: "Released", ticket }
     case "Faulted": {
-      const hintMillis = firstHint(outcome, wall)
+      const hintMillis = hintForOthers(firstHint(outcome, wall), holds)
       const group = runClassOf(policy, outcome)
       if (group === "rateLimit") return { _tag: "RateLimited", ticket, hintMillis }
       if (group === null || group === "overflow" || group === "empty" || group === "sample")
@@ -118,6 +143,13 @@ export const signalOf = (
       return null
   }
 }
+
+/**
+ * The hint as evidence that others would be refused, too: a long one, and one that comes after a wait the server asked
+ * for. A short one is a matter of the call that was given it; null = none.
+ */
+const hintForOthers = (millis: number | null, holds: Holds): number | null =>
+  millis !== null && (millis > shortHintMillis || holds.obeyed) ? millis : null
 
 const firstHint = (fault: Faulted, wall: number): number | null => {
   for (const hint of fault.hints) {

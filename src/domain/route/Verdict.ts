@@ -5,11 +5,11 @@
 import * as Schema from "effect/Schema"
 import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
 import type { Tick } from "../recovery/Tick.ts"
-import { isRamping, tokensLeft, type RouteHealth } from "./RouteHealth.ts"
+import { isRamping, tokensLeft, tokensPerSecond, type RouteHealth } from "./RouteHealth.ts"
 
 /**
  * Why a request is held. `breaker`: the route is open. `ramp`: it has just closed and another candidate takes the call.
- * `hint`: it asked for silence. `retryBudget`: the retries of its requests are too many for its successes.
+ * `hint`: it asked for silence. `retryBudget`: its retries are too many for its successes.
  */
 export const HoldReason = Schema.Literals(["breaker", "hint", "retryBudget", "ramp"])
 export type HoldReason = typeof HoldReason.Type
@@ -57,8 +57,8 @@ const held = (untilMillis: number, reason: HoldReason): Verdict => ({ _tag: "Hel
 /** How a request stands towards one candidate. */
 export interface Caller {
   readonly priority: "foreground" | "background"
-  /** `retry`: its last attempt was on this candidate and failed, so that the next needs a retry token. */
-  readonly call: "first" | "retry"
+  /** Retry tokens that its attempt needs here: 0 for a first one. */
+  readonly price: number
   /** What it has waited for since its last attempt, and is not held for again. */
   readonly waitedFor: ReadonlyArray<HoldReason>
   /** The random part of a wait gives way to this instant; null = none. */
@@ -83,16 +83,22 @@ export const heldByBreaker = (
   if (tick.now >= health.until && !hasProbeOut(config, health, tick.now)) return null
   const earliest = Math.max(health.until, tick.now + shortestHold)
   const share = health.busy ? busyPatience : patience
-  const range = Math.max(minCoolSpread, health.coolDown)
+  const whole = health.busy ? config.coolDown * config.busyFactor : config.coolDown
+  // Not scaled to short calls: the crowd that waits is no smaller for them.
+  const range = Math.max(minCoolSpread, health.coolDown, whole)
   return held(spreadFrom(earliest, range, tick, caller.deadline, share), "breaker")
 }
 
-/** A retry without a token is put off until about when one is there, never refused. */
+/**
+ * A retry without a token is put off until about when its own is there, behind those that were put off before it, but
+ * no longer than time alone takes to bring one; never refused.
+ */
 const heldByBudget = (config: RouteHealthConfig, health: RouteHealth, caller: Caller, tick: Tick): Verdict | null => {
-  if (caller.call === "first" || caller.waitedFor.includes("retryBudget")) return null
+  if (caller.price === 0 || caller.waitedFor.includes("retryBudget")) return null
   const tokens = tokensLeft(config, health, tick.now)
-  if (tokens >= 1) return null
-  const missing = ((1 - tokens) / config.retryTokensPerSecond) * 1000
+  if (tokens >= caller.price) return null
+  const owed = (caller.price - tokens) / tokensPerSecond(config, health, tick.now)
+  const missing = Math.min(owed, 1 / config.retryTokensPerSecond) * 1000
   return held(spreadFrom(tick.now + missing / 2, missing, tick, caller.deadline), "retryBudget")
 }
 

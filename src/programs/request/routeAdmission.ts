@@ -27,8 +27,19 @@ export interface RouteAdmission {
   readonly release: (tick: Tick) => Effect.Effect<void>
 }
 
+interface Place {
+  readonly own: number
+  readonly ticket: number | null
+  readonly isAccepted: boolean
+  /** Instant of the admission. */
+  readonly since: number
+}
+
 /** Key of a route by the name of its client: enough where one set of clients is all there is. */
 const keyByName = (route: Route): RouteKey => `${route.client ?? ""}\u0000${route.model}`
+
+/** The provider has worked on the whole of a reply. */
+const isWhole = (outcome: Outcome): boolean => outcome._tag === "Completed" || outcome._tag === "Truncated"
 
 /** null when the policy has route health off. */
 export const makeRouteAdmission = (
@@ -41,7 +52,7 @@ export const makeRouteAdmission = (
   const candidates = policy.routes.map(key)
   let holds = noHolds
   /** The attempt that may go or is under way: its route, its probe's ticket, and whether it was accepted. */
-  let place: { readonly own: number; readonly ticket: number | null; readonly isAccepted: boolean } | null = null
+  let place: Place | null = null
   let priority: "foreground" | "background" = "foreground"
 
   const tell = (own: number, signal: Signal, tick: Tick): Effect.Effect<number | null> =>
@@ -58,7 +69,7 @@ export const makeRouteAdmission = (
         return Effect.uninterruptible(
           Effect.map(store.admit({ candidates, config, asker }, tick), (admission) => {
             if (admission._tag === "Go")
-              place = { own: admission.candidate, ticket: admission.ticket, isAccepted: false }
+              place = { own: admission.candidate, ticket: admission.ticket, isAccepted: false, since: tick.now }
             return heldBy(admission, tick.now)
           })
         )
@@ -67,18 +78,21 @@ export const makeRouteAdmission = (
       Effect.suspend(() => {
         if (place === null || place.isAccepted) return Effect.void
         const { own, ticket } = place
-        place = { own, ticket: null, isAccepted: true }
+        place = { ...place, ticket: null, isAccepted: true }
         return Effect.asVoid(tell(own, { _tag: "Accepted", ticket }, tick))
       }),
     observe: (state, outcome, tick) =>
       Effect.suspend(() => {
+        const signal = place === null ? null : signalOf(config, policy, outcome, place.ticket, tick.wall, holds)
         holds = afterOutcome(holds, state.route, outcome)
-        const signal = place === null ? null : signalOf(config, policy, outcome, place.ticket, tick.wall)
         if (place === null || signal === null) return Effect.succeed(outcome)
-        const { own, isAccepted } = place
+        const { own, isAccepted, since } = place
         place = null
-        if (signal._tag === "Accepted" && isAccepted) return Effect.succeed(outcome)
-        return Effect.map(tell(own, signal, tick), (wayOut) => withWayOut(outcome, wayOut))
+        const told = signal._tag === "Accepted" && isAccepted ? Effect.succeed(null) : tell(own, signal, tick)
+        const served = isWhole(outcome) ? tell(own, { _tag: "Served", millis: tick.now - since }, tick) : null
+        return Effect.map(served === null ? told : Effect.andThen(told, served), (wayOut) =>
+          withWayOut(outcome, wayOut)
+        )
       }),
     release: (tick) =>
       Effect.suspend(() => {

@@ -102,7 +102,7 @@ describe("actions are exact", () => {
       policy: broad,
       state: { deadline: null, hardCap: null },
       outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis: 9_000 }] }),
-      action: { _tag: "Retry", shown: "none", delayMillis: 13_500, origin: "hint", why: "rate_limited" }
+      action: { _tag: "Retry", shown: "none", delayMillis: 16_425, origin: "hint", why: "rate_limited" }
     },
     {
       rule: "a spread in later time",
@@ -536,11 +536,25 @@ describe("classes", () => {
     )
   })
 
-  it("spread with the hint, two seconds to ten minutes wide, five doublings at most", () => {
+  it("spread a first hint by a quarter when it is short and by twice its length when it is long", () => {
     assert.deepStrictEqual(
-      [rangeOf(1_000, 0), rangeOf(10_000, 0), rangeOf(10_000, 1), rangeOf(10_000, 9), rangeOf(14_400_000, 0)],
-      [2_000, 10_000, 20_000, 320_000, 600_000]
+      [rangeOf(1_000, 0), rangeOf(5_000, 0), rangeOf(7_500, 0), rangeOf(10_000, 0), rangeOf(20_000, 0)],
+      [250, 1_250, 8_437.5, 20_000, 40_000]
     )
+  })
+
+  it("spread a repeated hint by two seconds to ten minutes, five doublings at most", () => {
+    assert.deepStrictEqual(
+      [rangeOf(1_000, 1), rangeOf(10_000, 1), rangeOf(10_000, 9), rangeOf(14_400_000, 0)],
+      [4_000, 20_000, 320_000, 600_000]
+    )
+  })
+
+  it("spread a hint after another one no less than that one", () => {
+    const hinted = (millis: number) => fault("rate_limited", { hints: [{ _tag: "Delay", source: "x", millis }] })
+    const first = step(broad, hinted(10_000), {}, { spread: 1 })
+    const second = step(broad, hinted(1_000), { ...first.state }, { spread: 1 })
+    assert.deepInclude(second.action, { delayMillis: 21_000, origin: "hint" })
   })
 
   const limited = (millis: number, kind: FaultKind = "rate_limited") =>

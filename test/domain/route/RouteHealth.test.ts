@@ -10,8 +10,8 @@ import { runs } from "../../support/runs.ts"
 
 const config = RouteHealthConfig.defaults
 const tick = (now: number, spread = 0.5): Tick => ({ now, wall: now, backoffMillis: null, spread, progressMillis: 0 })
-const accepted: Signal = { _tag: "Accepted", ticket: null }
-const failed: Signal = { _tag: "Failed", ticket: null, hintMillis: null }
+const accepted = { _tag: "Accepted", ticket: null } as const
+const failed = { _tag: "Failed", ticket: null, hintMillis: null } as const
 const limited = (hintMillis: number | null): Signal => ({ _tag: "RateLimited", ticket: null, hintMillis })
 
 const after = (signals: ReadonlyArray<Signal>, now = 0, spread = 0.5, from = initial(config, 0)): RouteHealth =>
@@ -28,7 +28,7 @@ const probe = (ticket: number): Admission => ({ ...go, ticket })
 const ticketOf = (admission: Admission): number | null => (admission._tag === "Go" ? admission.ticket : null)
 const isProbe = (admission: Admission): boolean => ticketOf(admission) !== null
 
-const caller: Caller = { priority: "foreground", call: "first", waitedFor: [], deadline: null }
+const caller: Caller = { priority: "foreground", price: 0, waitedFor: [], deadline: null }
 
 /** What the route says to a request that has another one. */
 const verdict = (health: RouteHealth, now: number, spread: number): string =>
@@ -39,7 +39,7 @@ const tenAccepted = Array.from({ length: 10 }, () => accepted)
 const busy = after([...Array.from({ length: 12 }, () => accepted), ...Array.from({ length: 12 }, () => failed)])
 
 /** The probe at the end of the cool-down, with its result. */
-const afterProbe = (before: RouteHealth, result: Signal): RouteHealth => {
+const afterProbe = (before: RouteHealth, result: typeof accepted | typeof failed): RouteHealth => {
   const { admission, health } = ask(before, before.until)
   const ticket = ticketOf(admission)
   return observe(config, health, { ...result, ticket }, tick(before.until))
@@ -247,9 +247,9 @@ describe("the breaker", () => {
     { given: "two failures", signals: [failed, failed], at: 100, breaker: "ramp" },
     { given: "three failures, too many of all calls", signals: [failed, failed, failed], at: 100, breaker: "open" },
     { given: "three failures of thirteen calls", signals: [...tenAccepted, failed, failed, failed], breaker: "ramp" },
-    { given: "four failures of fourteen", signals: [...tenAccepted, failed, failed, failed, failed], breaker: "open" },
+    { given: "one failures of oneteen", signals: [...tenAccepted, failed, failed, failed, failed], breaker: "open" },
     {
-      given: "four failures of fourteen after the ramp",
+      given: "one failures of oneteen after the ramp",
       signals: [...tenAccepted, failed, failed, failed, failed],
       at: config.ramp,
       breaker: "closed"
@@ -268,6 +268,34 @@ describe("the breaker", () => {
     assert.isTrue(again.busy)
     const later = after([failed, failed, failed], back.until, 0.5, { ...back, accepts: 0, failures: 0 })
     assert.isFalse(later.busy)
+  })
+
+  it("rests no longer than a call takes on a busy route, half a second at least, and longer with every failed probe", () => {
+    const serves = (millis: number): RouteHealth =>
+      after(
+        [
+          { _tag: "Served", millis },
+          ...Array.from({ length: 12 }, () => accepted),
+          ...Array.from({ length: 12 }, () => failed)
+        ],
+        0
+      )
+    assert.deepStrictEqual(
+      [serves(10), serves(1_500), serves(7_500)].map(({ coolDown }) => coolDown),
+      [500, 1_500, 3_000]
+    )
+    assert.strictEqual(afterProbe(serves(1_000), failed).coolDown, 2_000)
+    assert.strictEqual(afterProbe(serves(2_000), failed).coolDown, 3_000)
+    const back = afterProbe(serves(1_500), accepted)
+    assert.strictEqual(back.until - serves(1_500).until, 1_500)
+    // A client alone rests as the settings say.
+    assert.strictEqual(after([{ _tag: "Served", millis: 100 }, failed, failed, failed]).coolDown, 5_000)
+  })
+
+  it("follows the calls' length", () => {
+    const long = after([{ _tag: "Served", millis: 1_000 }])
+    assert.strictEqual(long.service, 1_000)
+    assert.closeTo(after([{ _tag: "Served", millis: 2_000 }], 0, 0.5, long).service ?? 0, 1_100, 1e-9)
   })
 
   it("calls a route busy from twelve calls on, when it opens, and keeps that until it is closed", () => {
@@ -394,14 +422,52 @@ describe("the retry budget", () => {
     assert.strictEqual(ask(later, 60_000, { failedOn: 0 }).admission._tag, "Go")
   })
 
-  it("never holds more than ten tokens", () => {
-    const rich = after(Array.from({ length: 100 }, () => accepted))
-    const retries = Array.from({ length: 10 }).reduce<RouteHealth>(
-      (health) => ask(health, 0, { failedOn: 0 }).health,
-      rich
-    )
-    assert.strictEqual(ask(retries, 0, { failedOn: 0 }).admission._tag, "Held")
+  it("grows with the traffic: it holds what the calls of one window bring, ten at least", () => {
+    const retries = (health: RouteHealth, now: number): number => {
+      let left = health
+      for (let count = 0; ; count++) {
+        const next = ask(left, now, { failedOn: 0 })
+        if (next.admission._tag !== "Go") return count
+        left = next.health
+      }
+    }
+    const times = (count: number) => after(Array.from({ length: count }, () => accepted))
+    assert.deepStrictEqual([retries(times(10), 0), retries(times(100), 0), retries(times(1_000), 0)], [10, 50, 500])
+    // And shrinks again when the calls stay away.
+    assert.strictEqual(retries(times(1_000), 60_000), 10)
     assert.strictEqual(ask(drained, 1_000_000, { failedOn: 0 }).health.tokens, 9)
+  })
+
+  it("takes half a token for a fault that says nothing of load", () => {
+    assert.strictEqual(ask(initial(config, 0), 0, { failedOn: 0, price: 0.5 }).health.tokens, 9.5)
+    const half: RouteHealth = { ...drained, tokens: 0.5 }
+    assert.strictEqual(ask(half, 0, { failedOn: 0, price: 0.5 }).admission._tag, "Go")
+    assert.strictEqual(ask(half, 0, { failedOn: 0, price: 1 }).admission._tag, "Held")
+  })
+
+  it("lets those who are put off go one behind the other, as fast as success brings tokens", () => {
+    const served = after(
+      Array.from({ length: 20 }, () => accepted),
+      0,
+      0.5,
+      drained
+    )
+    let health: RouteHealth = { ...served, tokens: 0 }
+    const until: Array<number> = []
+    for (let i = 0; i < 3; i++) {
+      const next = ask(health, 0, { failedOn: 0 })
+      if (next.admission._tag === "Held") until.push(next.admission.untilMillis)
+      health = next.health
+    }
+    // Twenty successes in ten seconds bring a token a second, and time one in ten seconds.
+    const gap = 1_000 / 1.1
+    for (const [i, at] of until.entries()) assert.closeTo(at, (i + 1) * gap, 1e-6)
+    assert.strictEqual(until.length, 3)
+  })
+
+  it("puts nobody off for longer than time alone takes to bring a token, half as much again at most", () => {
+    const deep: RouteHealth = { ...drained, tokens: -1_000 }
+    assert.deepInclude(ask(deep, 0, { failedOn: 0 }, 1).admission, { untilMillis: 15_000 })
   })
 
   it("asks nothing of first attempts", () => assert.strictEqual(ask(drained, 0).admission._tag, "Go"))
@@ -409,15 +475,15 @@ describe("the retry budget", () => {
   it("refills with time and with success", () => {
     assert.strictEqual(ask(drained, 9_999, { failedOn: 0 }).admission._tag, "Held")
     assert.strictEqual(ask(drained, 10_000, { failedOn: 0 }).admission._tag, "Go")
-    const four = after(
-      Array.from({ length: 4 }, () => accepted),
+    const one = after(
+      Array.from({ length: 1 }, () => accepted),
       0,
       0.5,
       drained
     )
-    assert.strictEqual(ask(four, 0, { failedOn: 0 }).admission._tag, "Held")
+    assert.strictEqual(ask(one, 0, { failedOn: 0 }).admission._tag, "Held")
     const helped = after(
-      Array.from({ length: 5 }, () => accepted),
+      Array.from({ length: 2 }, () => accepted),
       0,
       0.5,
       drained
@@ -439,6 +505,7 @@ describe("what is written down", () => {
       waiting: 0,
       probe: null,
       tickets: 0,
+      service: null,
       hintUntil: 7,
       tokens: 10,
       tokensAt: 7
@@ -461,7 +528,7 @@ describe("what is written down", () => {
       hintGateMax: 600_000,
       hintSpread: 2_000,
       retryTokens: 10,
-      retryTokensPerSuccess: 0.2,
+      retryTokensPerSuccess: 0.5,
       retryTokensPerSecond: 0.1
     }))
 
@@ -491,7 +558,7 @@ describe("what is written down", () => {
     { breaker: "ajar", isLegal: false },
     { probe: { ticket: 1, at: 5 }, isLegal: true },
     { probe: { ticket: 1 }, isLegal: false },
-    { tokens: -1, isLegal: false },
+    { tokens: -1, isLegal: true },
     { tickets: 1.5, isLegal: false },
     { until: Infinity, isLegal: false }
   ])("takes or refuses the state %j", ({ isLegal, ...changes }) => {
@@ -519,7 +586,9 @@ describe("what is written down", () => {
     ["signal", { _tag: "RateLimited", ticket: 1, hintMillis: 5 }, true],
     ["signal", { _tag: "RateLimited", ticket: 1 }, false],
     ["signal", { _tag: "Released", ticket: 1 }, true],
-    ["signal", { _tag: "Released" }, false]
+    ["signal", { _tag: "Released" }, false],
+    ["signal", { _tag: "Served", millis: 5 }, true],
+    ["signal", { _tag: "Served" }, false]
   ] as const)("takes or refuses the %s %j", (name, value, isLegal) => {
     assert.strictEqual(name === "admission" ? Schema.is(Admission)(value) : Schema.is(Signal)(value), isLegal)
   })

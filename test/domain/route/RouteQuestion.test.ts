@@ -37,6 +37,7 @@ describe("who asks", () => {
     own: 0,
     priority: "foreground",
     failedOn: null,
+    price: 1,
     waitedFor: [],
     prefers: "own",
     leavesFor: ["breaker", "ramp"],
@@ -150,9 +151,10 @@ const tooLong: Outcome = { _tag: "PromptTooLong", status: 400, code: null, ...no
 const compacted: Outcome = { _tag: "Compacted", before: 2, after: 1, messagesBefore: 2, messagesAfter: 1 }
 
 describe("the memory of a request", () => {
-  const full: Holds = { failedOn: 0, waitedFor: ["hint", "retryBudget"] }
+  const full: Holds = { failedOn: 0, price: 0.5, waitedFor: ["hint", "retryBudget"], obeyed: true }
   it.each([
-    { outcome: fault("overloaded"), then: { failedOn: 2, waitedFor: [] } },
+    { outcome: fault("overloaded"), then: { ...full, failedOn: 2, price: 1, waitedFor: [] } },
+    { outcome: fault("server_error"), then: { ...full, failedOn: 2, waitedFor: [] } },
     { outcome: completed, then: noHolds },
     { outcome: { _tag: "Refused" }, then: noHolds },
     { outcome: truncated, then: noHolds },
@@ -173,8 +175,21 @@ describe("the memory of a request", () => {
   ] as ReadonlyArray<{ readonly outcome: Outcome } & Pick<Holds, "waitedFor">>)(
     "keeps $waitedFor of $outcome.reason",
     ({ outcome, waitedFor }) =>
-      assert.deepStrictEqual(afterOutcome({ failedOn: 1, waitedFor: [] }, 0, outcome), { failedOn: 1, waitedFor })
+      assert.deepStrictEqual(afterOutcome({ ...noHolds, failedOn: 1 }, 0, outcome), {
+        ...noHolds,
+        failedOn: 1,
+        waitedFor
+      })
   )
+
+  it("needs no token for the first wait that the server named, and one for the next", () => {
+    const hints = [{ _tag: "Delay", source: "retry-after", millis: 2_000 }] as const
+    const first = afterOutcome(noHolds, 0, fault("rate_limited", { hints }))
+    assert.deepStrictEqual([first.waitedFor, first.obeyed], [["retryBudget"], true])
+    assert.deepStrictEqual(afterOutcome(first, 0, fault("rate_limited", { hints })).waitedFor, [])
+    const bad = [{ _tag: "Invalid", source: "retry-after" }] as const
+    assert.deepStrictEqual(afterOutcome(noHolds, 0, fault("rate_limited", { hints: bad })).waitedFor, [])
+  })
 
   it("keeps every hold it has waited for since its last attempt", () => {
     const once = afterOutcome(noHolds, 0, held("hint"))
@@ -205,9 +220,9 @@ describe("what a route hears of an outcome", () => {
     { outcome: fault("empty_reply"), standard: accepted, wide: accepted },
     { outcome: fault("auth"), standard: accepted, wide: accepted },
     {
-      outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "retry-after", millis: 5_000 }] }),
-      standard: { _tag: "RateLimited", ticket, hintMillis: 5_000 },
-      wide: { _tag: "RateLimited", ticket, hintMillis: 5_000 }
+      outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "retry-after", millis: 6_000 }] }),
+      standard: { _tag: "RateLimited", ticket, hintMillis: 6_000 },
+      wide: { _tag: "RateLimited", ticket, hintMillis: 6_000 }
     },
     { outcome: held("breaker"), standard: null, wide: null },
     { outcome: compacted, standard: null, wide: null },
@@ -215,18 +230,31 @@ describe("what a route hears of an outcome", () => {
   ] as ReadonlyArray<{ readonly outcome: Outcome; readonly standard: unknown; readonly wide: unknown }>)(
     "$outcome._tag $outcome.kind",
     ({ outcome, standard, wide }) => {
-      assert.deepStrictEqual(signalOf(RouteHealthConfig.defaults, two, outcome, ticket, 0), standard)
-      assert.deepStrictEqual(signalOf(all, two, outcome, ticket, 0), wide)
+      assert.deepStrictEqual(signalOf(RouteHealthConfig.defaults, two, outcome, ticket, 0, noHolds), standard)
+      assert.deepStrictEqual(signalOf(all, two, outcome, ticket, 0, noHolds), wide)
     }
   )
 
   it("takes the first hint that can be read, against the wall clock", () => {
     const hints = [
       { _tag: "Invalid", source: "retry-after" },
-      { _tag: "At", source: "reset", epochMillis: 9_000, serverEpochMillis: null },
+      { _tag: "At", source: "reset", epochMillis: 9_001, serverEpochMillis: null },
       { _tag: "Delay", source: "body", millis: 1 }
     ] as const
-    const signal = signalOf(RouteHealthConfig.defaults, two, fault("overloaded", { hints }), null, 4_000)
-    assert.deepStrictEqual(signal, { _tag: "Failed", ticket: null, hintMillis: 5_000 })
+    const signal = signalOf(RouteHealthConfig.defaults, two, fault("overloaded", { hints }), null, 4_000, noHolds)
+    assert.deepStrictEqual(signal, { _tag: "Failed", ticket: null, hintMillis: 5_001 })
   })
+
+  it.each([
+    { millis: 5_000, obeyed: false, told: null },
+    { millis: 5_001, obeyed: false, told: 5_001 },
+    { millis: 1_000, obeyed: true, told: 1_000 }
+  ])(
+    "takes a hint of $millis ms as one for others when it is long or the second: $told",
+    ({ millis, obeyed, told }) => {
+      const limited = fault("rate_limited", { hints: [{ _tag: "Delay", source: "retry-after", millis }] })
+      const signal = signalOf(RouteHealthConfig.defaults, two, limited, null, 0, { ...noHolds, obeyed })
+      assert.deepInclude(signal, { hintMillis: told })
+    }
+  )
 })

@@ -6,7 +6,7 @@ import type { Faulted, SummaryFaulted } from "../Outcome.ts"
 import type { RetryClass, OutcomeClass, RecoveryPolicy } from "../RecoveryPolicy.ts"
 import { routeAt } from "../RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../RecoveryState.ts"
-import { waitOf } from "../../failure/Hint.ts"
+import { shortHintMillis, waitOf } from "../../failure/Hint.ts"
 import type { Tick } from "../Tick.ts"
 import { fail, to, type Transition } from "../Transition.ts"
 import type { WaitOrigin } from "../../failure/FailReason.ts"
@@ -131,7 +131,22 @@ const spreadShare = 0.5
 
 /** How far random time on top of a hint may reach, so that clients that were told the same do not return together. */
 export const rangeOf = (millis: number, repeats: number): number =>
-  Math.min(maxSpread, Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings))
+  Math.min(
+    maxSpread,
+    repeats === 0 ? millis * firstShare(millis) : Math.max(minSpread, millis) * 2 ** Math.min(repeats, maxDoublings)
+  )
+
+/**
+ * Range of the spread after a first hint, as a share of it. A short hint is kept nearly to the letter; in front of a long
+ * one a crowd gathers, which needs about twice its time to be served. In between the share rises evenly.
+ */
+const firstShare = (millis: number): number => {
+  const rise = Math.min(1, Math.max(0, millis / shortHintMillis - 1))
+  return shortHintSpread + (longHintSpread - shortHintSpread) * rise
+}
+const shortHintSpread = 0.25
+/** Reached at twice the length of a short hint. */
+const longHintSpread = 2
 
 /**
  * The range that leaves time for the answer. `room` is the time from the hint's end to the request's (null = no end);
@@ -157,7 +172,9 @@ const hintWait = (policy: RecoveryPolicy, state: RecoveryState, millis: number, 
   if (policy.retryAfter === "exact") return { delayMillis: millis, origin: "hint", spreadRange: 0 }
   const end = endOf(state)
   const room = end === null ? null : end - tick.now - millis
-  const spreadRange = spreadOf(rangeOf(millis, state.rateLimits), room, state.spreadRange)
+  // Refused again after a wait: the crowd is no smaller than it was, however short the new hint.
+  const range = Math.max(rangeOf(millis, state.rateLimits), state.spreadRange)
+  const spreadRange = spreadOf(range, room, state.spreadRange)
   const hinted = millis + tick.spread * spreadRange
   const backoff = state.hintsInVain > 0 ? (tick.backoffMillis ?? 0) : 0
   return backoff > hinted

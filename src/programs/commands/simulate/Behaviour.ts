@@ -5,7 +5,7 @@ export const send = 0
 export const giveUp = -1
 
 /** Status of a rejection in the simulated world. */
-export type RejectionStatus = 429 | 529
+export type RejectionStatus = 429 | 500 | 529
 
 export interface Behaviour {
   readonly arrive: (request: number, process: number, background: boolean, now: number) => void

@@ -42,6 +42,7 @@ const Rejected429 = 2
 const Completes = 3
 const Killed = 4
 const CutOff = 5
+const Rejected500 = 6
 
 /** Round trip of a rejection. */
 const rejectionMillis = 200
@@ -56,6 +57,7 @@ export const makeRun = (options: FleetOptions): FleetRun => {
   const { count } = arrivals
   const processes = Math.max(1, Math.ceil(options.clients / options.agentsPerProcess))
   const whoseTurn = makeRandom(options.seed + 101)
+  const isRefused = makeRandom(options.seed + 303)
   const behaviour = options.behaviour(count, processes, makeRandom(options.seed + 202))
   const queue = new EventQueue()
   const seconds = Math.ceil((scenario.horizonMillis + limitMillis) / 1000) + 60
@@ -117,6 +119,13 @@ export const makeRun = (options: FleetOptions): FleetRun => {
     return limiter.tellsWait ? Math.max(1, Math.ceil(wait / 1000)) * 1000 : -1
   }
 
+  /** Whether the world refuses this attempt for no reason but its own. */
+  const refuses = (request: number, now: number): boolean => {
+    const { refusals } = world
+    if (refusals === null || now < scenario.eventFrom || now >= scenario.eventTo) return false
+    return (refusals.of === "any" || numberAt(endings.attempts, request) === 1) && isRefused() < refusals.share
+  }
+
   const hasSlot = (route: number, now: number): boolean => {
     const slots = world.slots(route, now)
     const lost = (rejectionLoad(route, now) * scenario.rejectCost * options.meanServiceMillis) / 1000
@@ -149,6 +158,10 @@ export const makeRun = (options: FleetOptions): FleetRun => {
     const wait = route === 0 ? limit(now) : null
     hints[request] = wait ?? -1
     if (wait !== null) return reject(request, route, Rejected429, now)
+    if (world.refusals !== null && route === 0 && refuses(request, now)) {
+      hints[request] = world.refusals.hintMillis
+      return reject(request, route, world.refusals.status === 429 ? Rejected429 : Rejected500, now)
+    }
     if (!hasSlot(route, now)) return reject(request, route, Rejected529, now)
     occupy(route, 1)
     behaviour.accepted(request, now)
@@ -175,6 +188,8 @@ export const makeRun = (options: FleetOptions): FleetRun => {
         return ask(request, now)
       case Rejected529:
         return fail(request, 529, -1, now)
+      case Rejected500:
+        return fail(request, 500, -1, now)
       case Rejected429:
         return fail(request, 429, numberAt(hints, request), now)
       case Completes:

@@ -9,7 +9,7 @@ import { forBackground, type RecoveryPolicy } from "../../../domain/recovery/Rec
 import * as RecoveryState from "../../../domain/recovery/RecoveryState.ts"
 import { type RouteHealthConfig } from "../../../domain/recovery/RouteHealthConfig.ts"
 import { admit, report, type Admission } from "../../../domain/route/Admission.ts"
-import { initial, type RouteHealth } from "../../../domain/route/RouteHealth.ts"
+import { initial, type RouteHealth, type Signal } from "../../../domain/route/RouteHealth.ts"
 import {
   afterOutcome,
   askerOf,
@@ -34,6 +34,8 @@ interface Call {
   ticket: number | null
   /** Whether route health has heard of this attempt. */
   reported: boolean
+  /** When the attempt left. */
+  sentAt: number
 }
 
 export interface MachineOptions {
@@ -91,20 +93,26 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     return next.admission
   }
 
-  /** Tells route health of an attempt; the outcome with its answer. */
-  const told = (call: Call, outcome: Outcome, tick: Tick): Outcome => {
+  const signalled = (call: Call, signal: Signal, tick: Tick): number | null => {
     const config = call.policy.routeHealth
-    if (config === null) return outcome
-    const signal = signalOf(config, call.policy, outcome, call.ticket, tick.wall)
-    // An attempt that is accepted early and completes later is one accepted call.
-    if (signal === null || (signal._tag === "Accepted" && call.reported)) return outcome
+    if (config === null) return null
     const reporter = { own: call.state.route, priority: call.state.background ? "background" : "foreground" } as const
     const before = healthsOf(config, call.process, tick.now)
     const next = report(config, before, reporter, signal, tick)
     remember(call.process, before, next.healths)
+    return next.wayOut
+  }
+
+  /** Tells route health of an attempt; the outcome with its answer. */
+  const told = (call: Call, outcome: Outcome, tick: Tick): Outcome => {
+    const config = call.policy.routeHealth
+    if (config === null) return outcome
+    const signal = signalOf(config, call.policy, outcome, call.ticket, tick.wall, call.holds)
+    // An attempt that is accepted early and completes later is one accepted call.
+    if (signal === null || (signal._tag === "Accepted" && call.reported)) return outcome
     call.reported = true
     call.ticket = null
-    return withWayOut(outcome, next.wayOut)
+    return withWayOut(outcome, signalled(call, signal, tick))
   }
 
   /** One step of the machine. */
@@ -136,7 +144,8 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
         }),
         holds: noHolds,
         ticket: null,
-        reported: true
+        reported: true,
+        sentAt: now
       }
     },
     ask: (request, now) => {
@@ -150,6 +159,7 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
       if (admission._tag !== "Go") return next === null || next._tag === "Fail" ? drop(request) : now + delayOf(next)
       call.ticket = admission.ticket
       call.reported = false
+      call.sentAt = now
       return send
     },
     routeOf: (request) => callOf(request).state.route,
@@ -165,8 +175,9 @@ export const machineBehaviour = (options: MachineOptions): Behaviour => {
     },
     ended: (request, completed, now) => {
       const call = callOf(request)
-      const outcome: Outcome = completed ? { _tag: "Completed" } : { _tag: "DeadlineHit" }
-      told(call, outcome, tickAt(now, null))
+      const tick = tickAt(now, null)
+      if (completed) signalled(call, { _tag: "Served", millis: now - call.sentAt }, tick)
+      else told(call, { _tag: "DeadlineHit" }, tick)
       drop(request)
     },
     endOf: (request) => RecoveryState.endOf(callOf(request).state) ?? Infinity,
@@ -185,12 +196,15 @@ const overloaded: Faulted = {
   other: null
 }
 
-const faultOf = (status: RejectionStatus, hintMillis: number): Outcome =>
-  status === 529
-    ? overloaded
-    : {
-        ...overloaded,
-        kind: "rate_limited",
-        status: 429,
-        hints: hintMillis < 0 ? [] : [{ _tag: "Delay", source: "retry-after", millis: hintMillis }]
-      }
+const faultOf = (status: RejectionStatus, hintMillis: number): Outcome => {
+  switch (status) {
+    case 529:
+      return overloaded
+    case 500:
+      return { ...overloaded, kind: "server_error", status }
+    case 429: {
+      const hints = hintMillis < 0 ? [] : [{ _tag: "Delay", source: "retry-after", millis: hintMillis } as const]
+      return { ...overloaded, kind: "rate_limited", status, hints }
+    }
+  }
+}

@@ -13,7 +13,11 @@ export const scenarioNames = [
   "herd",
   "herd-counted",
   "herd-nora",
-  "metastable"
+  "metastable",
+  "refusals",
+  "first500",
+  "first429",
+  "limiter"
 ] as const
 export type ScenarioName = (typeof scenarioNames)[number]
 
@@ -29,12 +33,23 @@ export interface Limiter {
   readonly rejectedCost: number
 }
 
+/** Ordinary trouble: what a provider refuses without being short of anything, while the event lasts. */
+export interface Refusals {
+  readonly status: 429 | 500
+  /** Only the first attempt of a request, or any. */
+  readonly of: "first" | "any"
+  readonly share: number
+  /** Wait that a refusal asks for; -1 = none is told. */
+  readonly hintMillis: number
+}
+
 export interface World {
   /** Slots of the primary (route 0) and of the fallback (route 1) at an instant. */
   readonly slots: (route: number, now: number) => number
   /** Instant at which the primary goes down and kills what it was working on; null = never. */
   readonly outageFrom: number | null
   readonly limiter: Limiter | null
+  readonly refusals: Refusals | null
 }
 
 export interface Scenario {
@@ -89,6 +104,7 @@ export const makeScenario = (name: ScenarioName, clients: number, slots: number)
     slots: carry,
     outageFrom: null,
     limiter: null,
+    refusals: null,
     ...more
   })
   const half = 0.5 * slots
@@ -110,6 +126,13 @@ export const makeScenario = (name: ScenarioName, clients: number, slots: number)
           rejectedCost
         }
       }
+    )
+  })
+  const refusing = (refusals: Refusals): Scenario => ({
+    ...base,
+    world: world(
+      both(() => plenty, 0),
+      { refusals }
     )
   })
   switch (name) {
@@ -154,5 +177,19 @@ export const makeScenario = (name: ScenarioName, clients: number, slots: number)
       return herd(true, 0.2)
     case "herd-nora":
       return herd(false, 0)
+    case "refusals":
+      return refusing({ status: 429, of: "any", share: 0.3, hintMillis: -1 })
+    case "first500":
+      return refusing({ status: 500, of: "first", share: 1, hintMillis: -1 })
+    case "first429":
+      return refusing({ status: 429, of: "first", share: 1, hintMillis: 2_000 })
+    case "limiter": {
+      const calm = herd(true, 0)
+      const { limiter } = calm.world
+      // The same bucket, which nothing blocks: it is only too small for everybody at once.
+      return limiter === null
+        ? calm
+        : { ...calm, world: { ...calm.world, limiter: { ...limiter, blockedFrom: Infinity, blockedTo: Infinity } } }
+    }
   }
 }

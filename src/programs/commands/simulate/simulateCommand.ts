@@ -7,6 +7,8 @@ import { Command, Flag } from "effect/cli"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { FleetRow } from "./FleetRow.ts"
 import { peerNames, type PeerName } from "./Peers.ts"
+import { isLoadName, loadNames, makeLoad } from "./BuiltInLoads.ts"
+import { fromCsv } from "./LoadTrace.ts"
 import { scenarioNames, type ScenarioName } from "./World.ts"
 import { isRoomy, runRoomy } from "./roomyProcess.ts"
 import type { FleetPolicy } from "./simulate.ts"
@@ -37,8 +39,8 @@ const flags = {
     Flag.withDefault(0)
   ),
   trace: Flag.String("trace").pipe(
-    Flag.withDescription("CSV with the columns t_ms, in_tokens, out_tokens; default: a built-in chat load"),
-    Flag.optional
+    Flag.withDescription(`the load: ${loadNames.join(", ")}, or a CSV with the columns t_ms, in_tokens, out_tokens`),
+    Flag.withDefault("chat")
   ),
   report: Flag.String("report").pipe(
     Flag.withDescription("write a chart over time: FILE.svg, or a page FILE.html with the table"),
@@ -109,11 +111,11 @@ const policyOf = Effect.fnUntraced(function* (name: string) {
   return { _tag: "Machine", name, policy: yield* build({ ...from, ...fields }) } satisfies FleetPolicy
 })
 
-const traceOf = Effect.fnUntraced(function* (path: string | null) {
-  const { builtIn, fromCsv } = yield* Effect.promise(() => import("./LoadTrace.ts"))
-  if (path === null) return builtIn()
-  const trace = fromCsv(yield* readText(path))
-  return Result.isFailure(trace) ? yield* bad(path, trace.failure.reason) : trace.success
+/** A load by its name, or one from a file. */
+const traceOf = Effect.fnUntraced(function* (name: string) {
+  if (isLoadName(name)) return makeLoad(name)
+  const trace = fromCsv(yield* readText(name))
+  return Result.isFailure(trace) ? yield* bad(name, trace.failure.reason) : trace.success
 })
 
 /** Fails when the report cannot be written: better now than after the run. */
@@ -176,7 +178,7 @@ export const simulate = Command.make(
     // People see every peer beside the policy; machines get what they asked for.
     const peers = input.json ? [] : peerNames.filter((peer) => !names.includes(peer))
     const policies: ReadonlyArray<FleetPolicy> = [...asked, ...peers.map((name) => ({ _tag: "Peer", name }) as const)]
-    const trace = yield* traceOf(input.trace._tag === "Some" ? input.trace.value : null)
+    const trace = yield* traceOf(input.trace)
     const { simulateSeed } = yield* Effect.promise(() => import("./simulate.ts"))
     const { meanOf, rowOf, tableLegend, tableOf } = yield* Effect.promise(() => import("./FleetRow.ts"))
     const { htmlOf, svgOf, terminalChart } = yield* Effect.promise(() => import("./FleetChart.ts"))

@@ -12,7 +12,7 @@ import {
   type World
 } from "../../../../src/programs/commands/simulate/World.ts"
 
-const world: World = { slots: () => 10, outageFrom: null, limiter: null }
+const world: World = { slots: () => 10, outageFrom: null, limiter: null, refusals: null }
 const full: World["slots"] = () => 0
 
 const scenarioOf = (changes: Partial<World>): Scenario => ({
@@ -228,8 +228,8 @@ describe("a client that runs the library's machine", () => {
     { preset: "strict", status: 529, hint: -1, chance: 1, wait: 625 },
     { preset: "strict", status: 429, hint: -1, chance: 0, wait: 500 },
     { preset: "strict", status: 429, hint: 7_000, chance: 0.5, wait: 7_000 },
-    { preset: "broad", status: 429, hint: 7_000, chance: 0.5, wait: 10_500 },
-    { preset: "broad", status: 429, hint: 1_000, chance: 0.5, wait: 2_000 },
+    { preset: "broad", status: 429, hint: 10_000, chance: 0.5, wait: 20_000 },
+    { preset: "broad", status: 429, hint: 1_000, chance: 0.5, wait: 1_125 },
     { preset: "background", status: 529, hint: -1, chance: 0, wait: giveUp }
   ] as const)(
     "$preset waits $wait ms after a $status with the hint $hint",
