@@ -1,7 +1,16 @@
 /** What the SDKs' own examples do, unchanged but for the line that wraps the client. */
-import Anthropic from "@anthropic-ai/sdk"
+import Anthropic, {
+  APIUserAbortError as AnthropicAbort,
+  InternalServerError as AnthropicServerError
+} from "@anthropic-ai/sdk"
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema"
-import OpenAI, { AzureOpenAI } from "openai"
+import OpenAI, {
+  APIConnectionTimeoutError,
+  APIUserAbortError,
+  AzureOpenAI,
+  InternalServerError,
+  RateLimitError
+} from "openai"
 import { sumFormat } from "../../support/sdkFormats.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { failureOf, holdfast, RecoveryPolicy } from "../../../src/fetch.ts"
@@ -112,8 +121,8 @@ describe("openai's client", () => {
   it("throws the class of the status, once, with the typed failure behind it", async () => {
     const { client, asked } = openAi(() => ({ status: 429, body: errorOf("chat", "rate_limit_exceeded") }))
     const error = await client.chat.completions.create({ model: "m", messages }).catch((cause: unknown) => cause)
-    assert.instanceOf(error, OpenAI.RateLimitError)
-    assert.strictEqual((error as InstanceType<typeof OpenAI.RateLimitError>).code, "rate_limit_exceeded")
+    assert.instanceOf(error, RateLimitError)
+    assert.strictEqual((error as RateLimitError).code, "rate_limit_exceeded")
     assert.strictEqual(asked.length, 3)
     const failure = failureOf(error)
     assert.strictEqual(failure?._tag, "RecoveryRetriesExhausted")
@@ -126,19 +135,19 @@ describe("openai's client", () => {
     const late = await client.responses
       .create({ model: "m", input: "go" }, { timeout: 20 })
       .catch((cause: unknown) => cause)
-    assert.instanceOf(late, OpenAI.APIConnectionTimeoutError)
+    assert.instanceOf(late, APIConnectionTimeoutError)
     const controller = new AbortController()
     const left = client.responses
       .create({ model: "m", input: "go" }, { signal: controller.signal })
       .catch((cause: unknown) => cause)
     controller.abort()
-    assert.instanceOf(await left, OpenAI.APIUserAbortError)
+    assert.instanceOf(await left, APIUserAbortError)
   })
 
   it("obeys a time-out that the client was made with", async () => {
     const { client } = openAi(() => ({ network: "hang" }), {}, 20)
     const late = await client.responses.create({ model: "m", input: "go" }).catch((cause: unknown) => cause)
-    assert.instanceOf(late, OpenAI.APIConnectionTimeoutError)
+    assert.instanceOf(late, APIConnectionTimeoutError)
   })
 
   it("repeats what only reads and sends once what creates", async () => {
@@ -152,7 +161,7 @@ describe("openai's client", () => {
     const refused = await client.batches
       .create({ input_file_id: "f", endpoint: "/v1/responses", completion_window: "24h" })
       .catch((cause: unknown) => cause)
-    assert.instanceOf(refused, OpenAI.InternalServerError)
+    assert.instanceOf(refused, InternalServerError)
     assert.strictEqual(asked.length, 3)
   })
 })
@@ -187,7 +196,7 @@ describe("Anthropic's client", () => {
     const error = await client.messages
       .create({ model: "m", max_tokens: 10, messages })
       .catch((cause: unknown) => cause)
-    assert.instanceOf(error, Anthropic.InternalServerError)
+    assert.instanceOf(error, AnthropicServerError)
     assert.strictEqual((error as { status?: number }).status, 529)
     assert.strictEqual(failureOf(error)?._tag, "RecoveryRetriesExhausted")
   })
@@ -199,7 +208,7 @@ describe("Anthropic's client", () => {
     const stream = client.messages.stream({ model: "m", max_tokens: 10, messages }, { signal: controller.signal })
     stream.on("text", () => controller.abort())
     const error = await stream.finalMessage().catch((cause: unknown) => cause)
-    assert.instanceOf(error, Anthropic.APIUserAbortError)
+    assert.instanceOf(error, AnthropicAbort)
   })
 
   it("runs tools once each, faults between", async () => {
