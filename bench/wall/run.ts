@@ -15,7 +15,7 @@ const argument = (name: string): string | null => {
 
 const isFast = process.argv.includes("--fast")
 /** Milliseconds of one second of the wall. */
-const unit = isFast ? 60 : 1_000
+const unit = isFast ? 120 : 1_000
 
 const wires: ReadonlyArray<WireName> = ["chat", "responses", "messages"]
 

@@ -45,6 +45,7 @@ const policyFor = (unit: number): Partial<RecoveryPolicyInput> => ({
   fallbackAfter: { overload: 3, serverError: 2, silent: 1, cut: 2, rateLimit: 3, overflow: 1 },
   routeHealth: {
     ...RouteHealthConfig.defaults,
+    counts: ["overload", "serverError", "silent", "cut", "connection"],
     window: 10 * unit,
     coolDown: 3 * unit,
     coolDownMax: 10 * unit,

@@ -212,10 +212,22 @@ const fallbackAfterOf = ({ fallbackAfter }: (typeof presets)[PresetName]): Parti
     ? {}
     : { fallbackAfter: { ...fallbackAfter, serverError: 2, silent: 1, cut: 2, rateLimit: 3, overflow: 1 } }
 
+/** A gateway serves many clients: whatever keeps a route from answering closes it for all of them. */
+const routeHealthOf = (given: unknown): unknown =>
+  given === null || (given !== undefined && (typeof given !== "object" || Array.isArray(given)))
+    ? given
+    : { counts: ["overload", "serverError", "silent", "cut", "connection"], ...given }
+
 /** The policy of a route is checked as a whole with stand-ins for its models. */
 const checkedPolicy = (complain: Complain, name: string, given: FileRoute): Partial<RecoveryPolicyInput> => {
   const preset = presets[given.preset ?? "broad"]
-  const fields: Readonly<Record<string, unknown>> = { ...preset, ...fallbackAfterOf(preset), ...given.policy }
+  const own = given.policy ?? {}
+  const fields: Readonly<Record<string, unknown>> = {
+    ...preset,
+    ...fallbackAfterOf(preset),
+    ...own,
+    ...(preset.routeHealth === null ? {} : { routeHealth: routeHealthOf(own["routeHealth"]) })
+  }
   if ("routes" in (given.policy ?? {}))
     throw complain(["routes", name, "policy", "routes"], "is made of model and fallbacks")
   const models = [
