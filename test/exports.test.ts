@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as agent from "../src/agent.ts"
 import * as anthropic from "../src/anthropic.ts"
+import * as durable from "../src/durable.ts"
 import * as fetch from "../src/fetch.ts"
 import * as core from "../src/index.ts"
 import * as openai from "../src/openai.ts"
@@ -17,6 +18,7 @@ it("exports these names", () => {
       agent: Object.keys(agent).sort(),
       anthropic: Object.keys(anthropic).sort(),
       core: Object.keys(core).sort(),
+      durable: Object.keys(durable).sort(),
       fetch: Object.keys(fetch).sort(),
       openai: Object.keys(openai).sort(),
       prices: Object.keys(prices).sort(),

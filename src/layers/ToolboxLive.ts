@@ -7,7 +7,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { ConfigurationError } from "../domain/failure/ConfigurationError.ts"
-import type { ToolCall } from "../domain/chat/ModelReply.ts"
+import { isJournalFailure } from "../domain/agent/JournalError.ts"
 import * as ToolResult from "../domain/agent/ToolResult.ts"
 import type { Tool } from "../programs/agent/tool.ts"
 import { Toolbox, type ToolboxShape } from "../services/Toolbox.ts"
@@ -59,7 +59,7 @@ export const make = <R>(tools: ReadonlyArray<Tool<R>>): Effect.Effect<ToolboxSha
 
     const execute = Effect.fnUntraced(function* (
       one: Tool<R>,
-      call: ToolCall,
+      call: ToolResult.KeyedCall,
       work: Effect.Effect<unknown, unknown, R>
     ) {
       // What is fiber-local at the call (budget, turn, overrides) wins over what was there when the layer was built.
@@ -78,8 +78,22 @@ export const make = <R>(tools: ReadonlyArray<Tool<R>>): Effect.Effect<ToolboxSha
           return Fiber.interrupt(fiber)
         })
       )
+      // A nested agent that is parked or cancelled has no result: the turn it is part of ends with it.
+      const defect = Exit.isFailure(exit) ? exit.cause.reasons.find((reason) => reason._tag === "Die")?.defect : null
+      if (isJournalFailure(defect)) return yield* Effect.die(defect)
       return resultOf(exit, timeoutMillis)
     })
+
+    const settle = (one: Tool<R>, call: ToolResult.KeyedCall): Effect.Effect<ToolResult.ToolResult | null> =>
+      one.settle === undefined || call.key === undefined
+        ? Effect.succeed(ToolResult.inDoubt)
+        : Effect.map(Effect.exit(Effect.provideContext(one.settle(call.key), services)), (exit) =>
+            Exit.isFailure(exit)
+              ? ToolResult.inDoubt
+              : exit.value === null || exit.value === undefined
+                ? null
+                : ToolResult.given(exit.value)
+          )
 
     return {
       specs: Effect.succeed(tools.map((one) => one.spec)),
@@ -92,6 +106,11 @@ export const make = <R>(tools: ReadonlyArray<Tool<R>>): Effect.Effect<ToolboxSha
           return Result.isFailure(begun)
             ? Effect.succeed(ToolResult.invalidArguments(call.name, begun.failure))
             : execute(one, call, begun.success)
+        }),
+      settle: (call) =>
+        Effect.suspend(() => {
+          const one = byName.get(call.name)
+          return one === undefined ? Effect.succeed(ToolResult.inDoubt) : settle(one, call)
         }),
       interrupt: (callId) =>
         Effect.suspend(() => {

@@ -2,13 +2,15 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { Message } from "../domain/chat/Message.ts"
-import type { ModelReply } from "../domain/chat/ModelReply.ts"
+import type { ModelReply, ToolCall } from "../domain/chat/ModelReply.ts"
 
 export interface Hooks {
   /** Sees the user's prompt before it enters the history and may change it. */
   readonly onUserPrompt?: (prompt: string) => Effect.Effect<string>
   /** Sees the final reply; a text sends the model back to work with that message, null lets it go. */
   readonly onStop?: (reply: ModelReply) => Effect.Effect<string | null>
+  /** Asked before a tool with `approval: true`, together with all others of its reply before any of them runs. */
+  readonly onApproval?: (call: ToolCall) => Effect.Effect<boolean>
 }
 
 export const AgentHooks = Context.Reference<Hooks>("holdfast/AgentHooks", { defaultValue: () => ({}) })

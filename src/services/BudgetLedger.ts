@@ -20,6 +20,8 @@ export interface LedgerShape {
   readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
   /** A reservation is settled once; a second time changes nothing. */
   readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>
+  /** Books what was spent before this process, once per key: no limit refuses it. */
+  readonly book?: (key: string, spent: Worst) => Effect.Effect<void>
   /** A ledger of its own limits inside this one: both must admit. */
   readonly child: (limits: LedgerLimits) => Effect.Effect<LedgerShape>
   /** Fails when what was spent has reached a limit: asked after a reply and before a tool. */

@@ -31,10 +31,18 @@ export interface JournalShape {
     options: StepOptions<A>,
     run: Effect.Effect<A, E, R>
   ) => Effect.Effect<A, E | JournalFailure, R>
+  /** The owner before died without putting the turn down: what it had begun may have happened. */
+  readonly restarted: boolean
+  /** Keeps where an unfinished step stands, instead of what was kept there before; its end takes this away. */
+  readonly open: (key: string, value: unknown) => Effect.Effect<void, JournalFailure>
+  /** What was kept so by the owner before or by this one; null = nothing. */
+  readonly opened: (key: string) => unknown
   /** Sleeps to an instant (epoch milliseconds) that is kept: after a restart it is the same instant. */
   readonly sleepUntil: (key: string, epochMillis: number) => Effect.Effect<void, JournalFailure>
   /** Keeps a piece of a running stream; null = what was kept under this key is dropped. Bounded loss: a second, or 2 kB. */
   readonly tell: (key: string, text: string | null) => Effect.Effect<void, JournalFailure>
+  /** The text that is kept of a stream that has not ended. */
+  readonly told: (key: string) => string
   /** The answer that somebody outside has given under this key; fails as TurnParked while there is none. */
   readonly wait: (key: string) => Effect.Effect<string, JournalFailure>
 }
@@ -43,13 +51,34 @@ export interface JournalShape {
 export const noJournal: JournalShape = {
   turn: null,
   step: (_key, _options, run) => run,
+  restarted: false,
+  open: () => Effect.void,
+  opened: () => null,
   sleepUntil: (_key, epochMillis) =>
     Effect.flatMap(
       Effect.clockWith((clock) => clock.currentTimeMillis),
       (now) => Effect.sleep(Math.max(0, epochMillis - now))
     ),
   tell: () => Effect.void,
+  told: () => "",
   wait: () => Effect.never
+}
+
+/** A part of a journal: its keys stand behind `prefix`. */
+export const within = (journal: JournalShape, prefix: string): JournalShape => {
+  if (journal.turn === null) return journal
+  const at = (key: string): string => `${prefix}/${key}`
+  return {
+    turn: `${journal.turn}/${prefix}`,
+    restarted: journal.restarted,
+    step: (key, options, run) => journal.step(at(key), options, run),
+    open: (key, value) => journal.open(at(key), value),
+    opened: (key) => journal.opened(at(key)),
+    sleepUntil: (key, epochMillis) => journal.sleepUntil(at(key), epochMillis),
+    tell: (key, text) => journal.tell(at(key), text),
+    told: (key) => journal.told(at(key)),
+    wait: (key) => journal.wait(at(key))
+  }
 }
 
 export const Journal = Context.Reference<JournalShape>("holdfast/Journal", { defaultValue: () => noJournal })

@@ -71,6 +71,19 @@ export class JournalUnavailable extends Schema.TaggedError<JournalUnavailable>()
   }
 }
 
+const failures = [
+  StepInDoubt,
+  TurnParked,
+  TurnCancelled,
+  TurnOwned,
+  TurnStuck,
+  JournalMismatch,
+  JournalUnavailable
+] as const
+
+export const isJournalFailure = (value: unknown): value is JournalFailure =>
+  failures.some((failure) => value instanceof failure)
+
 export type JournalFailure =
   | StepInDoubt
   | TurnParked

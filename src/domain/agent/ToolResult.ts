@@ -27,8 +27,19 @@ export interface ToolTraits {
   readonly parallel: boolean
   /** Asks again and again on purpose: judged by progress, not by repetition. */
   readonly polling: boolean
-  /** `safe`: running it twice does no harm, so it may start before the reply is whole. */
-  readonly repeat: "safe" | "never"
+  /**
+   * `safe`: running it twice does no harm, so it may start before the reply is whole. `keyed`: it tells a repetition by
+   * its key. `never`: what was begun and has no end is not run again.
+   */
+  readonly repeat: "safe" | "keyed" | "never"
+  /** A person is asked before it runs. Default: false. */
+  readonly approval?: boolean
+}
+
+/** A call as a tool gets it. */
+export interface KeyedCall extends ToolCall {
+  /** The same for the same call of the same turn, also after a restart; absent without a journal. */
+  readonly key?: string
 }
 
 export const isFailure = (result: ToolResult): boolean => result.kind !== "ok"
@@ -81,6 +92,16 @@ export const interrupted: ToolResult = {
   content: "The call was interrupted. It may have run, in part or as a whole: check before you repeat it.",
   errorTag: null
 }
+
+export const inDoubt: ToolResult = {
+  kind: "interrupted",
+  content: "The outcome of this call is unknown: it was begun, and the process ended before its result. Check first.",
+  errorTag: "StepInDoubt"
+}
+
+/** `reason`: what was said with the no; null = nothing. */
+export const denied = (reason: string | null): ToolResult =>
+  notRun(reason === null ? "it was not approved." : `it was not approved: ${head(wellFormed(reason), failureLength)}`)
 
 export const notRun = (why: string): ToolResult => ({ kind: "not_run", content: `Not run: ${why}`, errorTag: null })
 

@@ -21,6 +21,8 @@ const exceeded = (refusal: Budget.Refusal): BudgetExceeded =>
 const firstOf = (chain: ReadonlyArray<Node>, ask: (budget: Budget.Budget) => Budget.Refusal | null) =>
   chain.map((node) => ask(node.budget)).find((refusal) => refusal !== null) ?? null
 
+const nothing: Budget.Amount = { tokens: 0, costUsd: 0 }
+
 const tightest = (left: number | null, right: number | null): number | null =>
   left === null ? right : right === null ? left : Math.min(left, right)
 
@@ -35,7 +37,7 @@ const limitsOf = (chain: ReadonlyArray<Node>): Budget.BudgetLimits =>
 
 // Invariant: a reservation is in `open` exactly while its worst case is in `reserved` of every node of its chain. Each
 // operation is one synchronous step, so concurrent fibers never see it half done.
-const ledgerOf = (node: Node, open: Map<Reservation, Node>): LedgerShape => {
+const ledgerOf = (node: Node, open: Map<Reservation, Node>, booked: Set<string>): LedgerShape => {
   const chain = chainOf(node)
   return {
     limits: limitsOf(chain),
@@ -55,7 +57,13 @@ const ledgerOf = (node: Node, open: Map<Reservation, Node>): LedgerShape => {
         open.delete(reservation)
         for (const one of chainOf(owner)) one.budget = Budget.settle(one.budget, reservation.worst, spent)
       }),
-    child: (limits) => Effect.sync(() => ledgerOf({ budget: Budget.make(limits), parent: node }, open)),
+    book: (key, spent) =>
+      Effect.sync(() => {
+        if (booked.has(key)) return
+        booked.add(key)
+        for (const one of chain) one.budget = Budget.settle(one.budget, nothing, spent)
+      }),
+    child: (limits) => Effect.sync(() => ledgerOf({ budget: Budget.make(limits), parent: node }, open, booked)),
     check: Effect.suspend(() => {
       const refusal = firstOf(chain, Budget.exhaustionOf)
       return refusal === null ? Effect.void : Effect.fail(exceeded(refusal))
@@ -66,7 +74,7 @@ const ledgerOf = (node: Node, open: Map<Reservation, Node>): LedgerShape => {
 
 /** `spent` is what the session has booked before. */
 export const make = (limits: Budget.BudgetLimits, spent?: Budget.Amount): Effect.Effect<LedgerShape> =>
-  Effect.sync(() => ledgerOf({ budget: Budget.make(limits, spent), parent: null }, new Map()))
+  Effect.sync(() => ledgerOf({ budget: Budget.make(limits, spent), parent: null }, new Map(), new Set()))
 
 export const layer = (limits: Budget.BudgetLimits, spent?: Budget.Amount): Layer.Layer<never> =>
   Layer.effect(BudgetLedger, make(limits, spent))

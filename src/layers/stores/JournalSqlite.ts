@@ -101,8 +101,9 @@ const makeTable = (file: SqliteFile) => {
     return text === null ? null : JSON.parse(text)
   }
   const write = (turn: string, ordinal: number, { key, state, value, at }: StepRow): void => {
-    const text = state === "done" ? JSON.stringify(value ?? null) : null
-    const digest = text !== null && text.length > blobLength ? digestOf(text) : null
+    const text = state === "done" || value !== null ? JSON.stringify(value ?? null) : null
+    // What is replaced again soon would leave its old values behind under their digests.
+    const digest = state === "done" && text !== null && text.length > blobLength ? digestOf(text) : null
     const put = (): number =>
       file.run(
         `insert into step values (?, ?, ?, ?, ?, ?, ?) on conflict (turn, key) do update
@@ -139,13 +140,19 @@ const makeTable = (file: SqliteFile) => {
 type Table = ReturnType<typeof makeTable>
 
 /** What the owner of a turn reads and writes. Everything known is read once; after that the file is only written. */
-const makeJournal = (file: SqliteFile, table: Table, turn: string): JournalShape => {
+const makeJournal = (file: SqliteFile, table: Table, turn: string, restarted: boolean): JournalShape => {
   const known = new Map(table.rows(turn).map((row) => [row.key, row]))
   // Counters of the one owner: nobody else writes steps or pieces of this turn.
   const last = (name: "step" | "stream"): number =>
     numberOf(file.all(`select max(ordinal) as last from ${name} where turn = ?`, turn)[0], "last")
   let steps = last("step")
   let pieces = last("stream")
+  // What is kept of streams that have not ended.
+  const told = new Map<string, string>()
+  for (const row of file.all("select key, text from stream where turn = ? order by ordinal", turn)) {
+    const key = textOf(row, "key") ?? ""
+    told.set(key, row["text"] === null ? "" : (told.get(key) ?? "") + (textOf(row, "text") ?? ""))
+  }
 
   const attempt = <A>(key: string, body: () => A): Effect.Effect<A, JournalUnavailable> =>
     Effect.suspend(() => {
@@ -160,6 +167,8 @@ const makeJournal = (file: SqliteFile, table: Table, turn: string): JournalShape
         steps += 1
         table.write(turn, steps, row)
         known.set(key, row)
+        // The pieces of a stream are in its reply now.
+        if (state === "done" && told.delete(key)) file.run("delete from stream where turn = ? and key = ?", turn, key)
       })
     )
 
@@ -196,6 +205,12 @@ const makeJournal = (file: SqliteFile, table: Table, turn: string): JournalShape
 
   return {
     turn,
+    restarted,
+    open: (key, value) => note(key, "begun", value),
+    opened: (key) => {
+      const row = known.get(key)
+      return row?.state === "begun" ? row.value : null
+    },
     step: (key, options, body) =>
       Effect.suspend(() => {
         const row = known.get(key)
@@ -214,9 +229,11 @@ const makeJournal = (file: SqliteFile, table: Table, turn: string): JournalShape
     tell: (key, text) =>
       attempt(key, () => {
         if (text === null) file.run("delete from stream where turn = ? and key = ?", turn, key)
+        told.set(key, text === null ? "" : (told.get(key) ?? "") + text)
         pieces += 1
         file.run("insert into stream values (?, ?, ?, ?)", turn, pieces, key, text)
       }),
+    told: (key) => told.get(key) ?? "",
     wait: (key) =>
       Effect.flatMap(
         attempt(key, () => table.answerOf(turn, key)),
@@ -232,7 +249,11 @@ const makeJournal = (file: SqliteFile, table: Table, turn: string): JournalShape
 }
 
 /** Notes that the turn is taken up; refuses one that is over, or that never gets any further. */
-const takeUp = (file: SqliteFile, turn: string, at: number): TurnStuck | TurnCancelled | null => {
+const takeUp = (
+  file: SqliteFile,
+  turn: string,
+  at: number
+): TurnStuck | TurnCancelled | { readonly restarted: boolean } => {
   const holder = `process ${process.pid} on ${hostname()}`
   return file.together(() => {
     file.run(
@@ -245,12 +266,15 @@ const takeUp = (file: SqliteFile, turn: string, at: number): TurnStuck | TurnCan
     if (row?.["status"] === "cancelled") return new TurnCancelled({ turn, key: "", guidance: guidances.cancelled })
     const [counted] = file.all(
       `select (select count(*) from step where turn = ?1 and state = 'done')
-            + (select count(*) from answer where turn = ?1) as facts`,
+            + (select count(*) from answer where turn = ?1)
+            + (select coalesce(sum(json_extract(value, '$.facts')), 0) from step
+               where turn = ?1 and state = 'begun' and value is not null) as facts`,
       turn
     )
     const facts = numberOf(counted, "facts")
     // A turn that was put down in order is no failure of the one before.
-    const isNew = facts !== numberOf(row, "facts") || textOf(row, "holder") === null
+    const restarted = textOf(row, "holder") !== null
+    const isNew = facts !== numberOf(row, "facts") || !restarted
     const restarts = isNew ? 0 : numberOf(row, "restarts") + 1
     file.run(
       "update turn set status = 'running', holder = ?, restarts = ?, facts = ?, changed_at = ?, waits_for = null where turn = ?",
@@ -260,7 +284,9 @@ const takeUp = (file: SqliteFile, turn: string, at: number): TurnStuck | TurnCan
       at,
       turn
     )
-    return restarts >= maxRestarts ? new TurnStuck({ turn, key: "", restarts, guidance: guidances.stuck }) : null
+    return restarts >= maxRestarts
+      ? new TurnStuck({ turn, key: "", restarts, guidance: guidances.stuck })
+      : { restarted }
   })
 }
 
@@ -305,9 +331,9 @@ const makeStore = (file: SqliteFile): JournalStoreShape => {
       )
       if (lock === null) return yield* refused(turn)
       const at = yield* Clock.currentTimeMillis
-      const refusal = yield* attempt(turn, () => takeUp(file, turn, at))
-      if (refusal !== null) return yield* refusal
-      return yield* attempt(turn, () => makeJournal(file, table, turn))
+      const taken = yield* attempt(turn, () => takeUp(file, turn, at))
+      if ("_tag" in taken) return yield* taken
+      return yield* attempt(turn, () => makeJournal(file, table, turn, taken.restarted))
     })
 
   const answer = (turn: string, key: string, value: string): Effect.Effect<boolean, JournalUnavailable> =>

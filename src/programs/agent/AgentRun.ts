@@ -12,6 +12,7 @@ import type { RouteInput } from "../../domain/recovery/RecoveryPolicy.ts"
 import { AgentHooks, AgentMemory, HistoryPreparation, SystemPrompt } from "../../services/AgentHooks.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { Conversation } from "../../services/Conversation.ts"
+import { Journal } from "../../services/Journal.ts"
 import { ModelSelector } from "../../services/ModelSelector.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import type { ModelRequestExecutor } from "../../services/Recovery.ts"
@@ -46,14 +47,22 @@ export interface AgentOptions {
   readonly nested?: boolean
 }
 
-/** Everything but `work` is fixed for the turn. */
+/** Everything but `work` and `doubt` is fixed for the turn. */
 export type AgentRun = Effect.Success<ReturnType<typeof makeRun>>
 
 export const makeRun = Effect.fnUntraced(function* (options: AgentOptions) {
   const clock = yield* Clock.Clock
   const ledger = yield* BudgetLedger
+  const journal = yield* Journal
+  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
   return {
     options,
+    journal,
+    /** Whether a request may have been in flight when the owner before died. */
+    doubt: { inFlight: journal.restarted },
+    ledger,
+    /** Monotonic milliseconds. */
+    now,
     conversation: options.conversation,
     emit: options.emit ?? (() => Effect.void),
     toolbox: yield* Toolbox,
@@ -65,6 +74,6 @@ export const makeRun = Effect.fnUntraced(function* (options: AgentOptions) {
     checkBudget: ledger === null ? Effect.void : ledger.check,
     estimate: guarded(yield* TokenEstimate),
     selector: Option.getOrNull(Context.getOption(yield* Effect.context<never>(), ModelSelector)),
-    work: makeTurnWork(() => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
+    work: makeTurnWork(now)
   }
 })

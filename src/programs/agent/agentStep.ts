@@ -1,14 +1,18 @@
 /** One step of a turn: a model round, then its tools, judged by the loop guard. */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as Scope from "effect/Scope"
 import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
-import { notRun, toMessage as toResultMessage } from "../../domain/agent/ToolResult.ts"
+import { codecs, keys } from "../../domain/agent/turnFacts.ts"
+import { notRun, toMessage as toResultMessage, type ToolResult } from "../../domain/agent/ToolResult.ts"
 import { isAssistant } from "../../domain/chat/Message.ts"
 import { toMessage, type ModelReply, type ToolCall } from "../../domain/chat/ModelReply.ts"
 import type { BudgetExceeded, LoopBroken } from "../../domain/failure/AgentError.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import { askModel, requestOf } from "./askModel.ts"
 import { makeEarlyTools, noEarlyTools, type EarlyTools } from "./earlyTools.ts"
+import { askApprovals, kept, runCall } from "./journaled.ts"
+import { keptReply } from "./keptReply.ts"
 import { makeTools, type Tools, type ToolsDone } from "./runTools.ts"
 
 const defaultConcurrency = 4
@@ -33,18 +37,44 @@ const addResults = Effect.fnUntraced(function* (run: AgentRun, calls: ReadonlyAr
   yield* Effect.forEach(results, (one) => run.emit({ _tag: "ResultAdded", ...one }), { discard: true })
 })
 
+/** Calls that were not run have their reason as a fact, too: who reads the history later reads the same. */
+const keepRest = (run: AgentRun, number: number, tools: Tools): Effect.Effect<void> =>
+  run.journal.turn === null
+    ? Effect.void
+    : Effect.forEach(
+        tools.results(),
+        (result, ordinal) =>
+          result.kind === "not_run"
+            ? kept(run.journal, keys.call(number, ordinal), codecs.result, Effect.succeed(result))
+            : Effect.void,
+        { discard: true }
+      )
+
 /** The reply enters the history and its tools run. From its place there to its last result nothing can come between. */
 const carryOut = (
   run: AgentRun,
   guard: LoopGuard.LoopGuardState,
   reply: ModelReply,
   number: number,
+  refused: ReadonlyArray<ToolResult | null>,
   early: EarlyTools["take"]
 ): Effect.Effect<ToolsDone, BudgetExceeded> => {
   const calls = reply.toolCalls
   const concurrency = run.options.concurrency ?? defaultConcurrency
   const tools = makeTools(
-    { calls, toolbox: run.toolbox, emit: run.emit, concurrency, budget: run.checkBudget, early },
+    {
+      calls,
+      toolbox: run.toolbox,
+      emit: run.emit,
+      concurrency,
+      budget: run.checkBudget,
+      run: (call, ordinal) => {
+        const no = refused[ordinal] ?? null
+        return no === null
+          ? runCall(run, number, call, ordinal, early(call, ordinal))
+          : kept(run.journal, keys.call(number, ordinal), codecs.result, Effect.succeed(no))
+      }
+    },
     guard
   )
   return Effect.uninterruptibleMask((restore) =>
@@ -54,15 +84,26 @@ const carryOut = (
       yield* run.emit({ _tag: "Replied", step: number, reply })
       return yield* calls.length === 0
         ? Effect.succeed({ guard, warnings: [], broken: null })
-        : Effect.onExit(restore(tools.run), () => addResults(run, calls, tools))
+        : Effect.onExit(restore(tools.run), (exit) =>
+            Effect.andThen(
+              addResults(run, calls, tools),
+              Exit.isSuccess(exit) ? keepRest(run, number, tools) : Effect.void
+            )
+          )
     })
   )
 }
 
 /** What the loop guard found: warnings are told to the model, a break ends the turn. */
-const heed = Effect.fnUntraced(function* (run: AgentRun, done: ToolsDone): Effect.fn.Return<void, LoopBroken> {
+const heed = Effect.fnUntraced(function* (
+  run: AgentRun,
+  done: ToolsDone,
+  number: number
+): Effect.fn.Return<void, LoopBroken> {
   if (done.warnings.length > 0) {
-    const content = done.warnings.map(LoopGuard.sentenceOf).join("\n")
+    const sentences = done.warnings.map(LoopGuard.sentenceOf).join("\n")
+    // Kept for who reads the history without the tools that were run.
+    const content = yield* kept(run.journal, keys.warned(number), codecs.text, Effect.succeed(sentences))
     yield* run.conversation.append([{ role: "user", content }])
     yield* Effect.forEach(done.warnings, (finding) => run.emit({ _tag: "LoopWarned", finding }), { discard: true })
   }
@@ -81,18 +122,22 @@ export const agentStep = Effect.fnUntraced(function* (
 ) {
   const { options, hooks, work } = run
   yield* run.emit({ _tag: "StepStarted", step: number })
-  const request = yield* requestOf(run, recalled)
   const startsEarly = options.earlyTools === true && options.stream === true
   const early = startsEarly ? makeEarlyTools(run.toolbox, guard, scope) : noEarlyTools
-  const reply = yield* askModel(run, request, early.see)
+  const asked = Effect.flatMap(requestOf(run, recalled), (request) => askModel(run, request, number, early.see))
+  const reply = yield* keptReply(run, number, asked)
   const unfit = work.unfit(reply)
   if (unfit !== null) return yield* unfit
   work.noteReply(reply, number)
-  const done = yield* carryOut(run, guard, reply, number, early.take)
-  yield* heed(run, done)
+  const refused = yield* askApprovals(run, number, reply.toolCalls)
+  const done = yield* carryOut(run, guard, reply, number, refused, early.take)
+  yield* heed(run, done, number)
   const goesOn: StepDone = { reply: null, guard: done.guard }
   if (reply.toolCalls.length > 0) return goesOn
-  const more = hooks.onStop === undefined ? null : yield* hooks.onStop(reply)
+  const more =
+    hooks.onStop === undefined
+      ? null
+      : yield* kept(run.journal, keys.more(number), codecs.optionalText, hooks.onStop(reply))
   if (more === null) return { reply, guard: done.guard } satisfies StepDone
   yield* run.conversation.append([{ role: "user", content: more }])
   return goesOn

@@ -2,13 +2,16 @@
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { Message } from "../../domain/chat/Message.ts"
+import { keys } from "../../domain/agent/turnFacts.ts"
 import { leadingSystem } from "../../domain/chat/MessageGroups.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
 import type { ModelRequest } from "../../domain/chat/ModelRequest.ts"
 import { PolicyOverride } from "../../services/Overrides.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
 import type { AgentRun } from "./AgentRun.ts"
+import { orEnd } from "./journaled.ts"
 import type { EarlyTools } from "./earlyTools.ts"
 
 /** `recalled`: what the memory brought for this turn; null = nothing. */
@@ -54,6 +57,47 @@ const onModel = <A, E, R>(
   })
 }
 
+/** Kept so often while it streams. */
+const tellMillis = 1_000
+const tellLength = 2_000
+
+/** Keeps the text of a stream: at least every second, or when much of it has come. */
+const makeTeller = (run: AgentRun, key: string) => {
+  const { journal } = run
+  let pending = ""
+  const flush = Effect.suspend(() => {
+    const text = pending
+    pending = ""
+    return text === "" ? Effect.void : orEnd(journal.tell(key, text))
+  })
+  const drop = Effect.suspend(() => {
+    pending = ""
+    return orEnd(journal.tell(key, null))
+  })
+  return {
+    see: (part: ReplyPart): Effect.Effect<void> => {
+      if (part._tag === "Reset") return drop
+      if (part._tag !== "TextDelta") return Effect.void
+      pending += part.text
+      return pending.length < tellLength ? Effect.void : flush
+    },
+    everySecond: Effect.forever(Effect.andThen(Effect.sleep(tellMillis), flush)),
+    /** What an owner before has shown is shown again, then taken back: the answer is asked for anew. */
+    takeBack: Effect.suspend(() => {
+      const text = journal.told(key)
+      if (text === "") return Effect.void
+      const tell = (part: ReplyPart) => run.emit({ _tag: "PartSeen", part })
+      return Effect.andThen(Effect.andThen(tell({ _tag: "TextDelta", text }), tell({ _tag: "Reset" })), drop)
+    })
+  }
+}
+
+const keptStream = (run: AgentRun, request: ModelRequest, step: number, see: EarlyTools["see"]) => {
+  const teller = makeTeller(run, keys.reply(step))
+  const read = streamed(run, request, (part) => Effect.andThen(teller.see(part), see(part)))
+  return Effect.andThen(teller.takeBack, Effect.raceFirst(read, teller.everySecond))
+}
+
 const streamed = (
   run: AgentRun,
   request: ModelRequest,
@@ -72,8 +116,15 @@ const streamed = (
 export const askModel = (
   run: AgentRun,
   request: ModelRequest,
+  step: number,
   see: EarlyTools["see"]
 ): Effect.Effect<ModelReply, RequestFailure> => {
-  const call = run.options.stream === true ? streamed(run, request, see) : run.options.executor.complete(request)
+  const { executor, stream } = run.options
+  const call =
+    stream !== true
+      ? executor.complete(request)
+      : run.journal.turn === null
+        ? streamed(run, request, see)
+        : keptStream(run, request, step, see)
   return Effect.provideService(onModel(run, request, call), RequestWatch, { ended: run.work.takeTrail })
 }

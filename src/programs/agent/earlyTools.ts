@@ -11,6 +11,7 @@ import type { ToolCall } from "../../domain/chat/ModelReply.ts"
 import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
 import type { ToolResult } from "../../domain/agent/ToolResult.ts"
 import type { ToolboxShape } from "../../services/Toolbox.ts"
+import { Journal, noJournal } from "../../services/Journal.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
 import { runTool } from "./toolSpan.ts"
 
@@ -28,6 +29,10 @@ export interface EarlyTools {
 
 /** No tool starts early. */
 export const noEarlyTools: EarlyTools = { see: () => Effect.void, take: () => null }
+
+/** A tool's own requests are none of the turn's, whenever it runs; neither are its steps. */
+const unwatched = <A>(body: Effect.Effect<A>): Effect.Effect<A> =>
+  body.pipe(Effect.provideService(RequestWatch, null), Effect.provideService(Journal, noJournal))
 
 /** Whatever was started ends with `scope`. */
 export const makeEarlyTools = (
@@ -49,7 +54,12 @@ export const makeEarlyTools = (
     const guarded = { name: call.name, arguments: call.arguments, polling: traits.polling }
     const verdict = LoopGuard.judge(judged, guarded)
     judged = LoopGuard.note(judged, guarded, null).state
-    return traits.repeat === "safe" && verdict._tag === "Run" && (traits.parallel || ordinal === 0)
+    return (
+      traits.repeat === "safe" &&
+      traits.approval !== true &&
+      verdict._tag === "Run" &&
+      (traits.parallel || ordinal === 0)
+    )
   }
 
   return {
@@ -71,8 +81,7 @@ export const makeEarlyTools = (
         const known = started.get(at)
         if (!isHeld && (known === undefined || !isSame(known, call))) {
           if (known !== undefined) yield* Fiber.interrupt(known.fiber)
-          // A tool's own requests are none of the turn's, whenever it runs.
-          const fiber = yield* Effect.forkIn(Effect.provideService(runTool(toolbox, call), RequestWatch, null), scope)
+          const fiber = yield* Effect.forkIn(unwatched(runTool(toolbox, call)), scope)
           started.set(at, { name: call.name, arguments: call.arguments, fiber })
         }
         isHeld = isHeld || holdsNext

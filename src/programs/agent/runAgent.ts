@@ -6,6 +6,7 @@ import { errorTypeOf, inSpan, known } from "../request/spans.ts"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
+import { codecs, keys } from "../../domain/agent/turnFacts.ts"
 import { repairHistory } from "../../domain/agent/historyRepair.ts"
 import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
 import type { MessageToolCall } from "../../domain/chat/Message.ts"
@@ -16,6 +17,7 @@ import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Toolbox } from "../../services/Toolbox.ts"
 import { makeRun, type AgentOptions, type AgentRun } from "./AgentRun.ts"
 import { agentStep } from "./agentStep.ts"
+import { kept } from "./journaled.ts"
 import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 
 export type { AgentOptions } from "./AgentRun.ts"
@@ -86,8 +88,11 @@ const openTurn = Effect.fnUntraced(function* (run: AgentRun, prompt: string | nu
     yield* conversation.replace(repaired.messages)
     for (const { call, result } of repaired.added) yield* run.emit({ _tag: "ResultAdded", call: callOf(call), result })
   }
-  if (prompt === null) return
-  const content = hooks.onUserPrompt === undefined ? prompt : yield* hooks.onUserPrompt(prompt)
+  const { onUserPrompt } = hooks
+  const seen = prompt === null || onUserPrompt === undefined ? Effect.succeed(prompt) : onUserPrompt(prompt)
+  // A turn that is taken up has its prompt already, whatever is given now.
+  const content = yield* kept(run.journal, keys.prompt, codecs.optionalText, seen)
+  if (content === null) return
   yield* conversation.append([{ role: "user", content }])
 })
 
@@ -95,10 +100,13 @@ const agentTurn = Effect.fnUntraced(function* (
   run: AgentRun,
   prompt: string | null
 ): Effect.fn.Return<AgentResult, AgentFailure> {
-  const { conversation, memory, work } = run
+  const { conversation, journal, memory, work } = run
   const maxSteps = run.options.maxSteps ?? defaultMaxSteps
   yield* openTurn(run, prompt)
-  const recalled = memory === null ? null : yield* memory.recall(yield* conversation.messages)
+  const recalled =
+    memory === null
+      ? null
+      : yield* kept(journal, keys.recalled, codecs.optionalText, memory.recall(yield* conversation.messages))
   let guard = LoopGuard.initial
   for (let number = 1; number <= maxSteps; number += 1) {
     const done = yield* Effect.acquireUseRelease(
@@ -108,7 +116,8 @@ const agentTurn = Effect.fnUntraced(function* (
     )
     guard = done.guard
     if (done.reply === null) continue
-    if (memory !== null) yield* memory.learn(yield* conversation.messages)
+    if (memory !== null)
+      yield* kept(journal, keys.learned, codecs.nothing, Effect.as(memory.learn(yield* conversation.messages), null))
     return { reply: done.reply, ...work.counts() }
   }
   return yield* work.stepLimit(maxSteps)

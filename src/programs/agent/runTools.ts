@@ -9,7 +9,6 @@ import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
 import type { ToolCall } from "../../domain/chat/ModelReply.ts"
 import { interrupted, isFailure, notRun, type ToolResult } from "../../domain/agent/ToolResult.ts"
 import type { ToolboxShape } from "../../services/Toolbox.ts"
-import { runTool } from "./toolSpan.ts"
 
 export interface ToolRun {
   readonly calls: ReadonlyArray<ToolCall>
@@ -19,8 +18,8 @@ export interface ToolRun {
   /** Asked before every tool. */
   readonly budget: Effect.Effect<void, BudgetExceeded>
   readonly emit: (event: AgentEvent) => Effect.Effect<void>
-  /** A result that is there already, of a call that was started while the reply still streamed; null = none. */
-  readonly early: (call: ToolCall, ordinal: number) => Effect.Effect<ToolResult> | null
+  /** Runs one call, or has its result already. */
+  readonly run: (call: ToolCall, ordinal: number) => Effect.Effect<ToolResult>
 }
 
 export interface ToolsDone {
@@ -58,7 +57,7 @@ export const makeTools = (options: ToolRun, before: LoopGuard.LoopGuardState): T
     Effect.gen(function* () {
       begun[ordinal] = true
       yield* emit({ _tag: "ToolStarted", call })
-      const result = yield* options.early(call, ordinal) ?? runTool(toolbox, call)
+      const result = yield* options.run(call, ordinal)
       found[ordinal] = result
       yield* emit({ _tag: "ToolEnded", call, result })
     })

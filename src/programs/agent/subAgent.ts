@@ -10,8 +10,10 @@ import * as ConversationMemory from "./ConversationMemory.ts"
 import { runOptionsOf, tool, type RunOptions, type Tool } from "./tool.ts"
 import { AgentHooks, AgentMemory, HistoryPreparation, SystemPrompt } from "../../services/AgentHooks.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
+import { Journal } from "../../services/Journal.ts"
 import type { ModelRequestExecutor } from "../../services/Recovery.ts"
 import { Toolbox, type ToolboxShape } from "../../services/Toolbox.ts"
+import { CallJournal } from "./journaled.ts"
 import { runAgent, type AgentFailure } from "./runAgent.ts"
 import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 
@@ -56,7 +58,9 @@ const subAgentNames: ReadonlyArray<string> = [
   "timeout",
   "parallel",
   "polling",
-  "repeat"
+  "repeat",
+  "approval",
+  "settle"
 ] satisfies ReadonlyArray<keyof SubAgentOptions>
 
 export const subAgent = (options: SubAgentOptions): Tool => {
@@ -64,7 +68,8 @@ export const subAgent = (options: SubAgentOptions): Tool => {
   return tool({
     name: options.name,
     description: options.description,
-    ...runOptionsOf(options),
+    // Its own steps are kept where there is a journal: it goes on from them.
+    ...runOptionsOf({ repeat: "keyed", ...options }),
     parameters: Schema.Struct({ task: Schema.NonEmptyString }),
     run: Effect.fnUntraced(function* ({ task }) {
       const outer = yield* BudgetLedger
@@ -84,6 +89,7 @@ export const subAgent = (options: SubAgentOptions): Tool => {
       ).pipe(
         Effect.provideService(Toolbox, Toolbox.of(options.toolbox)),
         Effect.provideService(BudgetLedger, ledger),
+        Effect.provideService(Journal, yield* CallJournal),
         Effect.provideService(SystemPrompt, system === undefined ? null : Effect.succeed(system)),
         Effect.provideService(AgentHooks, {}),
         Effect.provideService(AgentMemory, null),

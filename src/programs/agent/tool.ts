@@ -7,7 +7,6 @@ import * as ToolArguments from "../../domain/agent/ToolArguments.ts"
 import type * as ToolResult from "../../domain/agent/ToolResult.ts"
 import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 import type { ToolSpec } from "../../domain/chat/Message.ts"
-import type { ToolCall } from "../../domain/chat/ModelReply.ts"
 
 /** A tool, ready to run. Made by `tool` or `fromJsonSchema`. */
 export interface Tool<R = never> {
@@ -16,7 +15,9 @@ export interface Tool<R = never> {
   /** null = no time-out. */
   readonly timeoutMillis: number | null
   /** The work for one call, or what is wrong with its arguments. */
-  readonly begin: (call: ToolCall) => Result.Result<Effect.Effect<unknown, unknown, R>, string>
+  readonly begin: (call: ToolResult.KeyedCall) => Result.Result<Effect.Effect<unknown, unknown, R>, string>
+  /** What became of the call of this key; absent = nobody knows. */
+  readonly settle?: (key: string) => Effect.Effect<unknown, unknown, R>
 }
 
 export interface RunOptions {
@@ -26,15 +27,26 @@ export interface RunOptions {
   readonly parallel?: boolean
   /** Default: false. */
   readonly polling?: boolean
-  /** Default: never. */
-  readonly repeat?: "safe" | "never"
+  /** What becomes of a call whose process ended before its result. Default: never. */
+  readonly repeat?: "safe" | "keyed" | "never"
+  /** A person is asked before it runs. Default: false. */
+  readonly approval?: boolean
+  /**
+   * Tells what became of the call of a key, for `repeat: "never"`: what it gave back, as `run` would have, or null when it
+   * has not happened (then it runs). A failure: it is not known.
+   */
+  readonly settle?: (key: string) => unknown
 }
 
 const traitsOf = (options: RunOptions): ToolResult.ToolTraits => ({
   parallel: options.parallel ?? false,
   polling: options.polling ?? false,
-  repeat: options.repeat ?? "never"
+  repeat: options.repeat ?? "never",
+  ...(options.approval === true ? { approval: true } : {})
 })
+
+const settleOf = <R>({ settle }: RunOptions): Pick<Tool<R>, "settle"> =>
+  settle === undefined ? {} : { settle: (key) => work<R>(() => settle(key)) }
 
 const timeoutOf = (options: RunOptions): number | null =>
   options.timeout === undefined ? null : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
@@ -64,16 +76,23 @@ const work = <R>(run: () => unknown): Effect.Effect<unknown, unknown, R> =>
   Effect.flatMap(Effect.try({ try: run, catch: (cause) => cause }), (output) => effectOf<R>(output))
 
 /** How a tool is run, of options that hold more. */
-export const runOptionsOf = ({ timeout, parallel, polling, repeat }: RunOptions): RunOptions => ({
+export const runOptionsOf = ({ timeout, parallel, polling, repeat, approval, settle }: RunOptions): RunOptions => ({
   ...(timeout === undefined ? {} : { timeout }),
   ...(parallel === undefined ? {} : { parallel }),
   ...(polling === undefined ? {} : { polling }),
-  ...(repeat === undefined ? {} : { repeat })
+  ...(repeat === undefined ? {} : { repeat }),
+  ...(approval === undefined ? {} : { approval }),
+  ...(settle === undefined ? {} : { settle })
 })
 
-const runNames: ReadonlyArray<string> = ["timeout", "parallel", "polling", "repeat"] satisfies ReadonlyArray<
-  keyof RunOptions
->
+const runNames: ReadonlyArray<string> = [
+  "timeout",
+  "parallel",
+  "polling",
+  "repeat",
+  "approval",
+  "settle"
+] satisfies ReadonlyArray<keyof RunOptions>
 
 /** The JSON Schema a model is told of. Definitions stay beside it. */
 const jsonSchemaOf = (schema: Schema.Constraint): unknown => {
@@ -95,7 +114,7 @@ export const tool = <A, Output>(
     readonly name: string
     readonly description: string
     readonly parameters: Schema.Codec<A, unknown>
-    readonly run: (args: A, call: ToolCall) => Output
+    readonly run: (args: A, call: ToolResult.KeyedCall) => Output
   }
 ): Tool<ServicesOf<Output>> => {
   refuseUnknown(options, ["name", "description", "parameters", "run", ...runNames])
@@ -105,6 +124,7 @@ export const tool = <A, Output>(
     spec: { type: "function", function: { name: options.name, description: options.description, parameters } },
     traits: traitsOf(options),
     timeoutMillis: timeoutOf(options),
+    ...settleOf<ServicesOf<Output>>(options),
     begin: (call) =>
       Result.flatMap(ToolArguments.read(parameters, call.arguments), (raw) =>
         Result.match(decode(raw), {
@@ -118,7 +138,7 @@ export const tool = <A, Output>(
 /** A tool that is declared by a spec as it goes on the wire; the handler gets the checked JSON object. */
 export const fromJsonSchema = <Output>(
   spec: ToolSpec,
-  run: (args: Readonly<Record<string, unknown>>, call: ToolCall) => Output,
+  run: (args: Readonly<Record<string, unknown>>, call: ToolResult.KeyedCall) => Output,
   options: RunOptions = {}
 ): Tool<ServicesOf<Output>> => {
   refuseUnknown(options, runNames)
@@ -126,6 +146,7 @@ export const fromJsonSchema = <Output>(
     spec,
     traits: traitsOf(options),
     timeoutMillis: timeoutOf(options),
+    ...settleOf<ServicesOf<Output>>(options),
     begin: (call) =>
       Result.map(ToolArguments.read(spec.function.parameters, call.arguments), (args) =>
         work<ServicesOf<Output>>(() => run(args, call))

@@ -26,6 +26,10 @@ const guidance = {
 export interface TurnWork {
   /** Takes the trail of every request of the turn. */
   readonly takeTrail: TakeTrail
+  /** The requests of the turn from one on, counted from its beginning. */
+  readonly trailFrom: (at: number) => ReadonlyArray<TrailEntry>
+  /** Requests of an owner before. */
+  readonly addTrail: (entries: ReadonlyArray<TrailEntry>) => void
   /** A reply of a step that may enter the history. */
   readonly noteReply: (reply: ModelReply, step: number) => void
   /** The text of that reply, once it stands in the history. */
@@ -66,6 +70,8 @@ export const makeTurnWork = (now: () => number): TurnWork => {
     takeTrail: (entries, since) => {
       for (const entry of entries) trail.push({ ...entry, startedMs: entry.startedMs + since - startedAt })
     },
+    trailFrom: (at) => trail.slice(at),
+    addTrail: (entries) => void trail.push(...entries),
     noteReply: (reply, step) => {
       steps = step
       toolCalls += reply.toolCalls.length
