@@ -6,7 +6,14 @@
 import { wellFormed } from "../chat/codePoints.ts"
 import { digest } from "../chat/digest.ts"
 import { isObject, isText, parsedObject, type Json } from "../chat/json.ts"
-import { isAssistant, withoutForeign, type AssistantMessage, type Message, type ToolSpec } from "../chat/Message.ts"
+import {
+  isAssistant,
+  withoutForeign,
+  type AssistantMessage,
+  type Message,
+  type MessageToolCall,
+  type ToolSpec
+} from "../chat/Message.ts"
 import type { ModelRequest } from "../chat/ModelRequest.ts"
 import { wordIds, type ProviderProfile, type Spelling } from "../provider/ProviderProfile.ts"
 
@@ -121,6 +128,12 @@ class CallIds {
 /** The text of a call's arguments as one JSON object. What the model broke, its tool's result tells. */
 export const argumentsText = (text: string): string => (parsedObject(text) === null ? "{}" : text)
 
+/** A custom tool takes any text; on a wire without such tools its call is one like any other. */
+const inputText = (call: MessageToolCall, { returns }: ProviderProfile): string => {
+  const { arguments: text } = call.function
+  return call.provider_meta?.["custom"] === true && returns.call.includes("custom") ? text : argumentsText(text)
+}
+
 /** Fields of an answer that no request takes, whoever put them into the history. */
 const outputOnly = new Set([
   "annotations",
@@ -220,14 +233,14 @@ const fitAssistant = (
     ...(calls === undefined || calls.length === 0
       ? {}
       : {
-          tool_calls: calls.map(({ provider_meta: meta, ...call }) => ({
+          tool_calls: calls.map(({ provider_meta: meta, ...call }, at) => ({
             ...Object.fromEntries(Object.entries(call).filter(([key]) => !outputOnly.has(key))),
             id: ids.begin(call.id),
             type: call.type,
             function: {
               ...call.function,
               name: names.wireOf(call.function.name),
-              arguments: argumentsText(call.function.arguments)
+              arguments: inputText(calls[at] ?? call, profile)
             },
             ...returned(meta ?? call, profile.returns.call)
           }))

@@ -4,6 +4,7 @@
  */
 import * as Result from "effect/Result"
 import { isObject, isText, parse, type Json } from "../chat/json.ts"
+import { withoutThinking } from "../chat/Message.ts"
 import type { ModelReply } from "../chat/ModelReply.ts"
 import type { WireRequest } from "../chat/ModelRequest.ts"
 import type * as Usage from "../chat/Usage.ts"
@@ -64,7 +65,8 @@ export const toBody = (
     ...params,
     ...chosenTool(params["tool_choice"], wireName),
     model: request.model,
-    messages,
+    // Sealed thinking of another wire has no place here, also when it is this model's.
+    messages: withoutThinking(messages),
     ...(tools.length === 0 ? {} : { tools }),
     ...(request.maxOutputTokens === null ? {} : { [budgetParam]: request.maxOutputTokens }),
     ...(stream ? { stream: true, stream_options: params["stream_options"] ?? { include_usage: true } } : {})

@@ -64,6 +64,8 @@ export type Deviation =
   | "arguments_not_text"
   | "call_repeated"
   | "content_in_parts"
+  | "content_as_text"
+  | "object_missing"
   | "usage_not_a_count"
   | "role_missing"
   | "events_for_a_body"
@@ -74,6 +76,8 @@ const deviations: Readonly<Record<Deviation, string>> = {
   arguments_not_text: "The arguments of a tool call came as an object in place of a text.",
   call_repeated: "A tool call was sent twice and is kept once.",
   content_in_parts: "The content came as a list of parts; its texts were joined.",
+  content_as_text: "The content came as one text in place of a list of parts.",
+  object_missing: "The answer did not say that it is a response: it is read as one.",
   usage_not_a_count: "A usage count of the provider is no count: it is unknown.",
   role_missing: "The message named no role: it is read as the assistant's.",
   events_for_a_body: "An event stream came in answer to a plain request and was read as one."

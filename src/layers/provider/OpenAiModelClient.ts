@@ -16,6 +16,7 @@ import { clientOver, type Send, type Thrown } from "./clientOver.ts"
 import * as chatReader from "../../domain/wires/openAiReader.ts"
 import * as chat from "../../domain/wires/openAiWire.ts"
 import * as responsesReader from "../../domain/wires/responsesReader.ts"
+import * as responsesReply from "../../domain/wires/responsesReply.ts"
 import * as responses from "../../domain/wires/responsesWire.ts"
 import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
@@ -144,7 +145,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
     exchanges,
     thrownBy,
     sender: Effect.succeed(send),
-    readBody: api === "chat" ? chat.readBody : responses.readBody,
+    readBody: api === "chat" ? chat.readBody : responsesReply.readBody,
     eventReaderOf: api === "chat" ? chatReader.eventReaderOf : responsesReader.eventReaderOf
   })
 }

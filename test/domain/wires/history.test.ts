@@ -17,6 +17,7 @@ import { mistral } from "../../../src/domain/provider/profiles/mistral.ts"
 import { openai } from "../../../src/domain/provider/profiles/openai.ts"
 import { openrouter } from "../../../src/domain/provider/profiles/openrouter.ts"
 import * as anthropicWire from "../../../src/domain/wires/anthropicWire.ts"
+import * as responsesWire from "../../../src/domain/wires/responsesWire.ts"
 import { fit, ownNames } from "../../../src/domain/wires/history.ts"
 import { readBody, toBody } from "../../../src/domain/wires/openAiWire.ts"
 import { runs } from "../../support/runs.ts"
@@ -248,6 +249,87 @@ const messagesOf = (step: typeof Step.Type): ReadonlyArray<Message> => {
     }
   }
 }
+
+describe("a history on the responses wire", () => {
+  const itemsOf = (messages: ReadonlyArray<Message>, more: Partial<WireRequest> = {}) =>
+    responsesWire.toBody(requestOf(messages, more), openai, false)["input"] as ReadonlyArray<Record<string, string>>
+
+  it.each<readonly [string, string, string]>([
+    ["an id of another provider", "functions.read:0", "{}"],
+    ["an id that is too long", "x".repeat(90), "{}"],
+    ["no id", "", "{}"],
+    ["arguments that are empty", "c", ""],
+    ["arguments that are no JSON", "c", '{"a'],
+    ["arguments that are a list", "c", "[1]"]
+  ])("with %s is one this API takes", (_, id, args) => {
+    const [call, answer] = itemsOf([called(id, "read", args), result(id)])
+    assert.match(call?.["call_id"] ?? "", /^[\w-]{1,64}$/)
+    assert.strictEqual(answer?.["call_id"], call?.["call_id"])
+    assert.strictEqual(call?.["arguments"], "{}")
+  })
+
+  it("spells an invented name as a word, and reads it back", () => {
+    const history = [called("c", "read file!"), result("c")]
+    const wire = itemsOf(history)[0]?.["name"] ?? ""
+    assert.match(wire, /^[\w-]+$/)
+    assert.strictEqual(ownNames(requestOf(history), openai)(wire), "read file!")
+  })
+
+  it("chooses a tool by the name it has on the wire", () => {
+    const tools = [{ type: "function", function: { name: "read.file" } }] as const
+    const body = responsesWire.toBody(
+      requestOf([{ role: "user", content: "go" }], {
+        tools,
+        params: { tool_choice: { type: "function", function: { name: "read.file" } } }
+      }),
+      { ...openai, toolNames: { alphabet: "word", minLength: 1, maxLength: 64 } },
+      false
+    )
+    assert.deepStrictEqual(body["tool_choice"], { type: "function", name: "read_file" })
+    assert.deepStrictEqual(body["tools"], [{ type: "function", name: "read_file" }])
+  })
+
+  it("leaves empty turns and white texts behind", () => {
+    assert.deepStrictEqual(
+      itemsOf([
+        { role: "user", content: "go" },
+        { role: "assistant", content: " \n" },
+        { role: "user", content: "" },
+        { role: "user", content: "on" }
+      ]).map((item) => item["content"]),
+      ["go", "on"]
+    )
+  })
+
+  it("keeps a custom call's text as it is, whatever it says", () => {
+    const custom: Message = {
+      role: "assistant",
+      content: null,
+      tool_calls: [
+        {
+          id: "c",
+          type: "function",
+          function: { name: "patch", arguments: "*** Begin" },
+          provider_meta: { model: "m", custom: true }
+        }
+      ]
+    }
+    assert.deepStrictEqual(itemsOf([custom, result("c")]), [
+      { type: "custom_tool_call", call_id: "c", name: "patch", input: "*** Begin" },
+      { type: "custom_tool_call_output", call_id: "c", output: "ok" }
+    ])
+    assert.match(sent(openai, [custom, result("c")]), /"arguments":"\{\}"/)
+  })
+})
+
+it("thinking that one wire sealed stays behind on the chat wire, also for the same model", () => {
+  const thought: Message = {
+    role: "assistant",
+    content: "so",
+    reasoning_parts: [{ model: "m", text: "secret", item: { type: "reasoning", encrypted_content: "sealed" } }]
+  }
+  assert.notMatch(sent(openai, [thought]), /secret|sealed|reasoning_parts/)
+})
 
 describe("any history", () => {
   it.effect.prop(

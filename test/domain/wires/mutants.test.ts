@@ -12,6 +12,7 @@ import type { EventReader } from "../../../src/domain/wires/EventReader.ts"
 import * as openAiReader from "../../../src/domain/wires/openAiReader.ts"
 import * as openAiWire from "../../../src/domain/wires/openAiWire.ts"
 import * as responsesReader from "../../../src/domain/wires/responsesReader.ts"
+import * as responsesReply from "../../../src/domain/wires/responsesReply.ts"
 import * as responsesWire from "../../../src/domain/wires/responsesWire.ts"
 import { isFlaw, type ReadContext } from "../../../src/domain/wires/wireReply.ts"
 import { runs } from "../../support/runs.ts"
@@ -210,7 +211,7 @@ const wires: ReadonlyArray<{
     profiles: ["openai", "generic"],
     body: response,
     events: responseEvents,
-    read: (context, text) => responsesWire.readBody(context, text, {}),
+    read: (context, text) => responsesReply.readBody(context, text, {}),
     reader: (context) => responsesReader.eventReaderOf(context, {})
   }
 ]

@@ -2,7 +2,8 @@
 import { isObject, type Json } from "../../chat/json.ts"
 import type { Message } from "../../chat/Message.ts"
 import { eventReaderOf } from "../responsesReader.ts"
-import { readBody, toBody } from "../responsesWire.ts"
+import { readBody } from "../responsesReply.ts"
+import { toBody } from "../responsesWire.ts"
 import {
   repaired,
   type NativeWire,
