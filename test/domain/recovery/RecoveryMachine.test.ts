@@ -234,7 +234,7 @@ describe("the transient road", () => {
   it("takes a hint exactly in strict and never shorter, plus a spread, in broad", () => {
     const hinted = faulted("rate_limited", { status: 429, hints: [seconds(3_000)] })
     assert.deepStrictEqual(delays(run(strict, [hinted])), [3_000])
-    assert.deepStrictEqual(delays(run(broad, [hinted, hinted], { spread: 0.5 })), [3_375, 6_000])
+    assert.deepStrictEqual(delays(run(broad, [hinted, hinted], { spread: 0.5 })), [3_375, 8_000])
   })
 
   it("waits the backoff and not the hint when the route changes", () => {

@@ -543,10 +543,10 @@ describe("classes", () => {
     )
   })
 
-  it("spread a repeated hint by two seconds to ten minutes, five doublings at most", () => {
+  it("spread a repeated hint by ten seconds to ten minutes, five doublings at most", () => {
     assert.deepStrictEqual(
       [rangeOf(1_000, 1), rangeOf(10_000, 1), rangeOf(10_000, 9), rangeOf(14_400_000, 0)],
-      [4_000, 20_000, 320_000, 600_000]
+      [10_000, 20_000, 320_000, 600_000]
     )
   })
 

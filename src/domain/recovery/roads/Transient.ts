@@ -122,8 +122,8 @@ export const skippedHint = (policy: RecoveryPolicy, fault: Fault, wallMillis: nu
 
 /** Most doublings of the spread on repeated rate limits (measured: more brings nothing). */
 const maxDoublings = 5
-/** Smallest range of the spread in milliseconds. */
-const minSpread = 2_000
+/** Smallest range of the spread after a repeated hint in milliseconds, before it is doubled. */
+const minSpread = 5_000
 /** Largest range of the spread: after a reset in hours nobody comes back hours later for others' sake. */
 const maxSpread = 600_000
 /** Largest share of the time left after a hint that its spread may take: the rest is for the answer. */
