@@ -54,9 +54,9 @@ const send = (run: Run, position: Position, plan: AttemptPlan): Effect.Effect<Se
     run.pulse.lastAt = progress.sentAt
     const meter = makeMeter()
     const accepted = health === null ? Effect.void : Effect.suspend(() => health.accepted(readTick(run)))
-    const beat = emit === null ? Effect.void : emit({ _tag: "Heartbeat", requestId, attempt: plan.attempt })
+    const beat = emit === null ? null : emit({ _tag: "Heartbeat", requestId, attempt: plan.attempt })
     const call = run.driver.attempt(plan, meter, progress, accepted)
-    const timed = underTimers(call, limitsOf(run, state), progress, run.now, run.pulse, beat)
+    const timed = underTimers(call, { limits: limitsOf(run, state), progress, now: run.now, pulse: run.pulse, beat })
     return Effect.map(Effect.result(underReceipt(run.books, sentAs(run, plan), meter, timed)), (result) =>
       seenOf(run, position, plan, progress, result)
     )

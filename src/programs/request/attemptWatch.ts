@@ -1,11 +1,15 @@
 /**
- * The timers of one attempt. A stream notes its progress in plain fields, once per network read; one fiber sleeps until
- * the earliest instant at which a timer could end and looks again. Milliseconds, monotonic.
+ * The timers of one attempt. A stream notes its progress in plain fields, once per network read; one alarm rings at the
+ * earliest instant at which a timer could end and looks again. Milliseconds, monotonic.
  */
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { Timer } from "../../domain/failure/ModelError.ts"
 import type { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
+import { Alarm } from "./Alarm.ts"
 
 /** What a driver reports while an attempt runs. */
 export interface Progress {
@@ -114,45 +118,116 @@ export interface Pulse {
   lastAt: number
 }
 
-/**
- * Runs an attempt under its timers; `beat` is called every `policy.heartbeat`. The loser is interrupted and awaited. When
- * time is up behind a whole reply, that reply is the end.
- */
-export const underTimers = <E>(
-  attempt: Effect.Effect<ModelReply, E>,
-  limits: Limits,
-  progress: Progress,
-  now: () => number,
-  pulse: Pulse,
-  beat: Effect.Effect<void>
-): Effect.Effect<ModelReply, E | TimeUp> => {
-  const every = limits.policy.heartbeat
-  const first = look(limits, progress, every)
-  if (first.due === null && first.unborn === Infinity) return attempt
-  // Without a stream and without heartbeats nothing can move the nearest end: one timer does it.
-  if (first.due !== null && !limits.streaming && every === null) {
-    const { at, what } = first.due
-    if (what !== "heartbeat")
-      return Effect.timeoutOrElse(attempt, {
-        duration: Math.max(0, at - now()),
-        orElse: () => Effect.fail(new TimeUp(what))
-      })
-  }
-  const watch: Effect.Effect<ModelReply, TimeUp> = Effect.gen(function* () {
-    while (true) {
-      const { due, unborn } = look(limits, progress, every === null ? null : pulse.lastAt + every)
-      const left = due === null ? Infinity : due.at - now()
-      if (due !== null && left < clockGrainMillis) {
-        if (due.what !== "heartbeat") return yield* progress.whole ?? Effect.fail(new TimeUp(due.what))
-        pulse.lastAt = due.at
-        yield* beat
-        continue
-      }
-      const until = now() + Math.min(left, unborn)
-      yield* Effect.sleep(Math.min(left, unborn))
-      const at = now()
-      if (at - until >= overslept) forgive(progress, at)
-    }
-  })
-  return Effect.raceFirst(attempt, watch)
+/** What the timers of an attempt stand on. */
+export interface Watching {
+  readonly limits: Limits
+  readonly progress: Progress
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  readonly pulse: Pulse
+  /** Run every `policy.heartbeat`; null = nobody listens. */
+  readonly beat: Effect.Effect<void> | null
 }
+
+/** Heartbeats nobody listens to are none. */
+const heartbeatOf = ({ limits, beat }: Watching): number | null => (beat === null ? null : limits.policy.heartbeat)
+
+type Ending<E> = Effect.Effect<ModelReply, E | TimeUp>
+
+/**
+ * One attempt under its timers. It has a fiber of its own, so that it alone can be ended; its timers need none, until a
+ * heartbeat is told.
+ */
+class Watch<E> {
+  private readonly watching: Watching
+  private readonly context: Context.Context<never>
+  private readonly alarm: Alarm
+  /** The attempt, and a heartbeat that its listener has not taken yet. */
+  private attempt: Fiber.Fiber<ModelReply, E> | null = null
+  private beating: Fiber.Fiber<void> | null = null
+  private resume: (ending: Ending<E>) => void = () => undefined
+  private isOver = false
+  private until = 0
+
+  constructor(watching: Watching, context: Context.Context<never>) {
+    this.watching = watching
+    this.context = context
+    this.alarm = new Alarm(context, () => this.ring())
+  }
+
+  /** Starts the attempt; `resume` is told once how it ends, or that its time is up. */
+  begin(attempt: Effect.Effect<ModelReply, E>, resume: (ending: Ending<E>) => void): void {
+    this.resume = resume
+    this.attempt = Effect.runForkWith(this.context)(attempt)
+    this.attempt.addObserver((exit) => this.settle(exit))
+    if (!this.isOver) this.look()
+  }
+
+  /** Nothing of it is left running. */
+  end(): Effect.Effect<void> {
+    this.isOver = true
+    this.alarm.silence()
+    const { attempt, beating } = this
+    if (isRunning(beating))
+      return Effect.asVoid(Fiber.interruptAll([beating, ...(isRunning(attempt) ? [attempt] : [])]))
+    return isRunning(attempt) ? Effect.asVoid(Fiber.interrupt(attempt)) : Effect.void
+  }
+
+  private settle(ending: Ending<E>): void {
+    if (this.isOver) return
+    this.isOver = true
+    this.resume(ending)
+  }
+
+  /** Ends what is due, or sets the alarm to the earliest instant at which something could be. */
+  private look(): void {
+    const { limits, progress, now, pulse } = this.watching
+    const every = heartbeatOf(this.watching)
+    const { due, unborn } = look(limits, progress, every === null ? null : pulse.lastAt + every)
+    const left = due === null ? Infinity : due.at - now()
+    if (due === null || left >= clockGrainMillis) {
+      const millis = Math.min(left, unborn)
+      this.until = now() + millis
+      this.alarm.set(millis)
+    } else if (due.what === "heartbeat") this.beat(due.at)
+    else this.settle(progress.whole ?? Effect.fail(new TimeUp(due.what)))
+  }
+
+  private ring(): void {
+    if (this.isOver) return
+    const { progress, now } = this.watching
+    const at = now()
+    if (at - this.until >= overslept) forgive(progress, at)
+    this.look()
+  }
+
+  /** While a heartbeat is told, no timer ends. */
+  private beat(at: number): void {
+    const { beat, pulse } = this.watching
+    pulse.lastAt = at
+    if (beat === null) return this.look()
+    this.beating = Effect.runForkWith(this.context)(beat)
+    this.beating.addObserver((exit) => {
+      if (Exit.isFailure(exit)) this.settle(Effect.failCause(exit.cause))
+      else if (!this.isOver) this.look()
+    })
+  }
+}
+
+const isRunning = <A, E>(fiber: Fiber.Fiber<A, E> | null): fiber is Fiber.Fiber<A, E> =>
+  fiber !== null && fiber.pollUnsafe() === undefined
+
+/**
+ * Runs an attempt under its timers. The loser is interrupted and awaited. When time is up behind a whole reply, that
+ * reply is the end.
+ */
+export const underTimers = <E>(attempt: Effect.Effect<ModelReply, E>, watching: Watching): Ending<E> =>
+  Effect.withFiber((fiber) => {
+    const { due, unborn } = look(watching.limits, watching.progress, heartbeatOf(watching))
+    if (due === null && unborn === Infinity) return attempt
+    const watch = new Watch<E>(watching, fiber.context)
+    return Effect.onExit(
+      Effect.callback<ModelReply, E | TimeUp>((resume) => watch.begin(attempt, resume)),
+      () => watch.end()
+    )
+  })

@@ -59,7 +59,7 @@ const watch = ({ policy, lateness = [], deadline, prepared }: Watched) => {
   const beat = Effect.sync(() => {
     beats.push(now())
   })
-  const watched = underTimers(Effect.never, limits, progress, now, { lastAt: 0 }, beat)
+  const watched = underTimers(Effect.never, { limits, progress, now, pulse: { lastAt: 0 }, beat })
   return Effect.map(Effect.exit(Effect.provideService(watched, Clock.Clock, clock)), (exit) => {
     const how = Exit.isSuccess(exit) ? exit.value.text : (/"what":"(\w+)"/.exec(JSON.stringify(exit))?.[1] ?? "?")
     return { how, at: now(), beats }
