@@ -27,11 +27,12 @@ import * as RecoveryLive from "./layers/RecoveryLive.ts"
 import { ModelClient } from "./services/ModelClient.ts"
 import { DeadlineOverride, PolicyOverride } from "./services/Overrides.ts"
 import { Recovery, type RequestFailure } from "./services/Recovery.ts"
-import { RequestWatch } from "./services/RequestWatch.ts"
+import { RequestWatch, type RequestWatcher } from "./services/RequestWatch.ts"
 import type { Summarizer } from "./services/Summarizer.ts"
 import { makeTurn, Turn, type TurnCell } from "./services/Turn.ts"
 
 type Client = (typeof ModelClient)["Service"]
+type Asked = (typeof Recovery)["Service"]
 
 export interface CreateOptions {
   /** A policy, or its fields: `{ ...RecoveryPolicy.broad, routes: [{ model: "large" }] }`. */
@@ -74,17 +75,6 @@ export interface PromiseRecovery extends PromiseCalls {
 const ofCaller = "The request was cancelled by its caller; nothing is left running."
 const ofClose = "The recovery was closed. Make a new one for further requests."
 
-/** The reason it was cancelled with is the cause; what went wrong before is in the trail and in `firstCause`. */
-const cancelled = (standing: StandingCell, reason: unknown): RecoveryCancelledError => {
-  const { cause, firstCause = cause, ...standings } = standing.read === null ? notBegun : standing.read()
-  return new RecoveryCancelledError({
-    ...standings,
-    guidance: reason instanceof Closed ? ofClose : ofCaller,
-    cause: reason,
-    ...(firstCause === undefined ? {} : { firstCause })
-  })
-}
-
 /** Why a request ended with its recovery. */
 class Closed extends Error {
   override readonly name = "Closed"
@@ -93,55 +83,73 @@ class Closed extends Error {
   }
 }
 
-/** The calls that run, so that closing ends them. */
-interface Running {
-  closed: boolean
-  readonly calls: Set<AbortController>
-  /** Streams, also those that nobody reads on. */
-  readonly fibers: Set<Fiber.Fiber<void, unknown>>
+/** One call from its beginning to its end: where its request stands, and why it was cancelled. */
+class Call implements RequestWatcher {
+  /** null = its request has not begun. */
+  private standing: (() => Standing) | null = null
+  private fiber: Fiber.Fiber<unknown, unknown> | null = null
+  private reason: unknown = undefined
+  isCancelled = false
+
+  began(standing: () => Standing): void {
+    this.standing = standing
+  }
+
+  /** The fiber that serves it; what has cancelled the call meanwhile ends it. */
+  runs(fiber: Fiber.Fiber<unknown, unknown>): void {
+    this.fiber = fiber
+    if (this.isCancelled) fiber.interruptUnsafe()
+  }
+
+  /** The first reason counts. */
+  cancel(reason: unknown): void {
+    if (this.isCancelled) return
+    this.isCancelled = true
+    this.reason = reason
+    this.fiber?.interruptUnsafe()
+  }
+
+  /** Waits until nothing of it runs. */
+  ended(): Effect.Effect<void> {
+    return this.fiber === null ? Effect.void : Effect.asVoid(Fiber.await(this.fiber))
+  }
+
+  /** The reason it was cancelled with is the cause; what went wrong before is in the trail and in `firstCause`. */
+  error(): RecoveryCancelledError {
+    const { cause, firstCause = cause, ...standing } = this.standing === null ? notBegun : this.standing()
+    return new RecoveryCancelledError({
+      ...standing,
+      guidance: this.reason instanceof Closed ? ofClose : ofCaller,
+      cause: this.reason,
+      ...(firstCause === undefined ? {} : { firstCause })
+    })
+  }
+}
+
+/** A recovery as its calls see it. */
+interface Edge {
+  readonly runtime: ManagedRuntime.ManagedRuntime<Recovery, ConfigurationError>
+  /** The calls that run, so that closing ends them; streams also while nobody reads on. */
+  readonly calls: Set<Call>
+  isClosed: boolean
+}
+
+/** A call that is over before anything is sent when its signal has fired or the recovery is closed. */
+const begin = (edge: Edge, signal: AbortSignal | undefined): Call => {
+  const call = new Call()
+  if (edge.isClosed) call.cancel(new Closed())
+  else if (signal?.aborted === true) call.cancel(signal.reason)
+  if (call.isCancelled) throw call.error()
+  edge.calls.add(call)
+  return call
 }
 
 /** Parts of a stream that may wait for their reader before the reads stop. */
 const bufferSize = 16
 
-interface Call {
-  readonly signal: AbortSignal
-  readonly end: () => void
-}
-
-/** A signal of the call's own: aborted by the caller's, and when the recovery is closed. */
-const begin = (running: Running, outer: AbortSignal | undefined): Call => {
-  const controller = new AbortController()
-  const onAbort = (): void => controller.abort(outer?.reason)
-  if (running.closed) controller.abort(new Closed())
-  else if (outer?.aborted === true) onAbort()
-  else {
-    running.calls.add(controller)
-    outer?.addEventListener("abort", onAbort, { once: true })
-  }
-  return {
-    signal: controller.signal,
-    end: () => {
-      running.calls.delete(controller)
-      outer?.removeEventListener("abort", onAbort)
-    }
-  }
-}
-
-/** Where the request of a call stands; null = it has not begun. */
-interface StandingCell {
-  read: (() => Standing) | null
-}
-
-const makeStanding = (): StandingCell => ({ read: null })
-
 /** What a call has beside its request, for the fibers that serve it. */
-const contextOf = (options: CallOptions, turn: TurnCell | null, standing: StandingCell): Context.Context<never> => {
-  let context: Context.Context<never> = Context.make(RequestWatch, {
-    began: (read) => {
-      standing.read = read
-    }
-  })
+const contextOf = <R>(base: Context.Context<R>, call: Call, turn: TurnCell | null, options: CallOptions) => {
+  let context: Context.Context<R> = Context.add(base, RequestWatch, call)
   if (turn !== null) context = Context.add(context, Turn, turn)
   if (options.policy !== undefined) context = Context.add(context, PolicyOverride, options.policy)
   if (options.deadline !== undefined) context = Context.add(context, DeadlineOverride, options.deadline)
@@ -171,6 +179,98 @@ const checkCall = (call: CallOptions): void => {
     throw new ConfigurationError({ field: "signal", reason: "is not an AbortSignal" })
 }
 
+/** Asks the recovery in a fiber of the call's; the layers are built by the first one. */
+const fork = <A, E>(
+  edge: Edge,
+  call: Call,
+  turn: TurnCell | null,
+  options: CallOptions,
+  ask: (recovery: Asked) => Effect.Effect<A, E>
+): Fiber.Fiber<A, E | ConfigurationError> => {
+  const { cachedContext, contextEffect } = edge.runtime
+  const fiber: Fiber.Fiber<A, E | ConfigurationError> =
+    cachedContext === undefined
+      ? Effect.runFork(
+          Effect.flatMap(contextEffect, (built) =>
+            Effect.provideContext(ask(Context.get(built, Recovery)), contextOf(built, call, turn, options))
+          )
+        )
+      : Effect.runForkWith(contextOf(cachedContext, call, turn, options))(ask(Context.get(cachedContext, Recovery)))
+  call.runs(fiber)
+  return fiber
+}
+
+const complete = (
+  edge: Edge,
+  turn: TurnCell | null,
+  request: RequestInput,
+  options: CallOptions
+): Promise<ModelReply> =>
+  // By hand: an async function and a signal of the call's own would cost more than the rest of the edge.
+  new Promise((resolve, reject) => {
+    checkCall(options)
+    const { signal } = options
+    const call = begin(edge, signal)
+    const onAbort = signal === undefined ? null : () => call.cancel(signal.reason)
+    if (onAbort !== null) signal?.addEventListener("abort", onAbort, { once: true })
+    fork(edge, call, turn, options, (recovery) => recovery.complete(request)).addObserver((exit) => {
+      edge.calls.delete(call)
+      if (onAbort !== null) signal?.removeEventListener("abort", onAbort)
+      if (Exit.isSuccess(exit)) resolve(exit.value)
+      else reject(Cause.hasInterruptsOnly(exit.cause) ? call.error() : Cause.squash(exit.cause))
+    })
+  })
+
+type StreamEnd = RequestFailure | ConfigurationError | RecoveryCancelledError | Cause.Done
+
+/** In a fiber of its own the request can be ended also while nobody asks for its next part. */
+const streamInto =
+  (queue: Queue.Queue<ReplyPart, StreamEnd>, request: RequestInput) =>
+  (recovery: Asked): Effect.Effect<void, RequestFailure> =>
+    Stream.runForEachArray(recovery.stream(request), (some) => Queue.offerAll(queue, some))
+
+const stream = async function* (
+  edge: Edge,
+  turn: TurnCell | null,
+  request: RequestInput,
+  options: CallOptions
+): AsyncGenerator<ReplyPart> {
+  checkCall(options)
+  const { signal } = options
+  const call = begin(edge, signal)
+  const onAbort = (): void => call.cancel(signal?.reason)
+  signal?.addEventListener("abort", onAbort, { once: true })
+  const queue = Effect.runSync(Queue.bounded<ReplyPart, StreamEnd>(bufferSize))
+  const fiber = fork(edge, call, turn, options, streamInto(queue, request))
+  fiber.addObserver((exit) => {
+    if (Exit.isSuccess(exit)) Effect.runFork(Queue.end(queue))
+    else {
+      const isCancelled = Cause.hasInterruptsOnly(exit.cause)
+      Effect.runFork(Queue.failCause(queue, isCancelled ? Cause.fail(call.error()) : exit.cause))
+    }
+  })
+  try {
+    yield* Stream.toAsyncIterable(Stream.fromQueue(queue))
+  } finally {
+    signal?.removeEventListener("abort", onAbort)
+    await Effect.runPromise(Fiber.interrupt(fiber))
+    edge.calls.delete(call)
+  }
+}
+
+const callsOf = (edge: Edge, turn: TurnCell | null): PromiseCalls => ({
+  complete: (request, options = {}) => complete(edge, turn, request, options),
+  stream: (request, options = {}) => once(() => stream(edge, turn, request, options))
+})
+
+const close = async (edge: Edge): Promise<void> => {
+  edge.isClosed = true
+  const calls = [...edge.calls]
+  for (const call of calls) call.cancel(new Closed())
+  await Effect.runPromise(Effect.forEach(calls, (call) => call.ended(), { discard: true }))
+  await edge.runtime.dispose()
+}
+
 /** A bad option or policy, or a route or client that has no other, throws a ConfigurationError here, before the first request. */
 export const createRecovery = (options: CreateOptions): PromiseRecovery => {
   refuseUnknown(options, createKeys)
@@ -188,87 +288,11 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
       Layer.merge(options.health === "own" ? HealthMemory.layer() : Layer.empty)
     )
   )
-  const running: Running = { closed: false, calls: new Set(), fibers: new Set() }
-
-  const complete = async (turn: TurnCell | null, request: RequestInput, call: CallOptions): Promise<ModelReply> => {
-    checkCall(call)
-    const standing = makeStanding()
-    const { signal, end } = begin(running, call.signal)
-    try {
-      // A fiber runs up to its first wait before it looks at the signal: far enough to send a request.
-      if (signal.aborted) throw cancelled(standing, signal.reason)
-      const exit = await runtime.runPromiseExit(
-        Effect.provideContext(
-          Effect.flatMap(Recovery, (recovery) => recovery.complete(request)),
-          contextOf(call, turn, standing)
-        ),
-        { signal }
-      )
-      if (Exit.isSuccess(exit)) return exit.value
-      if (Cause.hasInterruptsOnly(exit.cause)) throw cancelled(standing, signal.reason)
-      throw Cause.squash(exit.cause)
-    } finally {
-      end()
-    }
-  }
-
-  const stream = async function* (
-    turn: TurnCell | null,
-    request: RequestInput,
-    call: CallOptions
-  ): AsyncGenerator<ReplyPart> {
-    checkCall(call)
-    const standing = makeStanding()
-    const { signal, end } = begin(running, call.signal)
-    try {
-      if (signal.aborted) throw cancelled(standing, signal.reason)
-      const context = await runtime.context()
-      // It may have been aborted while the layers were built.
-      if (signal.aborted) throw cancelled(standing, signal.reason)
-      const queue = Effect.runSync(
-        Queue.bounded<ReplyPart, RequestFailure | RecoveryCancelledError | Cause.Done>(bufferSize)
-      )
-      const parts = Stream.unwrap(Effect.map(Recovery, (recovery) => recovery.stream(request))).pipe(
-        Stream.provideContext(contextOf(call, turn, standing))
-      )
-      // In a fiber of its own the request can be ended also while nobody asks for its next part.
-      const fiber = Stream.runForEachArray(parts, (some) => Queue.offerAll(queue, some)).pipe(
-        Effect.onExit((exit) => {
-          if (Exit.isSuccess(exit)) return Queue.end(queue)
-          const isCancelled = Cause.hasInterruptsOnly(exit.cause)
-          return Queue.failCause(queue, isCancelled ? Cause.fail(cancelled(standing, signal.reason)) : exit.cause)
-        }),
-        Effect.runForkWith(context)
-      )
-      running.fibers.add(fiber)
-      const onAbort = (): void => fiber.interruptUnsafe()
-      signal.addEventListener("abort", onAbort, { once: true })
-      try {
-        yield* Stream.toAsyncIterableWith(Stream.fromQueue(queue), context)
-      } finally {
-        signal.removeEventListener("abort", onAbort)
-        await Effect.runPromise(Fiber.interrupt(fiber))
-        running.fibers.delete(fiber)
-      }
-    } finally {
-      end()
-    }
-  }
-
-  const callsOf = (turn: TurnCell | null): PromiseCalls => ({
-    complete: (request, call = {}) => complete(turn, request, call),
-    stream: (request, call = {}) => once(() => stream(turn, request, call))
-  })
-
+  const edge: Edge = { runtime, calls: new Set(), isClosed: false }
   return {
-    ...callsOf(null),
-    turn: (body) => body(callsOf(makeTurn())),
-    close: async () => {
-      running.closed = true
-      for (const call of running.calls) call.abort(new Closed())
-      await Effect.runPromise(Fiber.interruptAll(running.fibers))
-      await runtime.dispose()
-    }
+    ...callsOf(edge, null),
+    turn: (body) => body(callsOf(edge, makeTurn())),
+    close: () => close(edge)
   }
 }
 
