@@ -41,6 +41,8 @@ export interface Minute {
   readonly inputTokens: number
   readonly outputTokens: number
   readonly costUsd: number
+  /** Requests whose cost is not known. */
+  readonly unpriced: number
 }
 
 /** Requests that can be looked at by id, and minutes that are kept. */
@@ -124,7 +126,8 @@ const minuteOf = (at: number): Minute => ({
   recovered: 0,
   inputTokens: 0,
   outputTokens: 0,
-  costUsd: 0
+  costUsd: 0,
+  unpriced: 0
 })
 
 export interface Activity {
@@ -154,7 +157,8 @@ export const makeActivity = (): Activity => {
       recovered: now.recovered + (trail.ok === true && trail.attempts > 1 ? 1 : 0),
       inputTokens: now.inputTokens + trail.inputTokens,
       outputTokens: now.outputTokens + trail.outputTokens,
-      costUsd: now.costUsd + (trail.costUsd ?? 0)
+      costUsd: now.costUsd + (trail.costUsd ?? 0),
+      unpriced: now.unpriced + (trail.costUsd === null ? 1 : 0)
     }
     minutes = [...(last?.at === at ? minutes.slice(0, -1) : minutes), next].slice(-keptMinutes)
   }

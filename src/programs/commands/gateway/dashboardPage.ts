@@ -22,7 +22,8 @@ th { text-align: left; font-weight: 500; } th, td { padding: 4px 10px 4px 0; whi
 td.end { white-space: normal; }
 button { font: inherit; color: inherit; background: none; border: 0; border-bottom: 1px dotted var(--soft); padding: 0; cursor: pointer; }
 :focus-visible { outline: 2px solid var(--bar); outline-offset: 2px; }
-svg { width: 100%; height: 96px; display: block; } svg rect { fill: var(--bar); } svg rect.failed { fill: var(--bad); }
+svg { width: 100%; height: 96px; display: block; } svg rect { fill: var(--bar); } svg rect.failed { fill: var(--bad); } svg rect.outputTokens { fill: var(--busy); }
+h2 span { font-weight: 400; font-size: 13px; } .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(280px, 1fr)); gap: 0 16px; }
 ol { margin: 0; padding: 0; list-style: none; } ol li { display: flex; gap: 12px; padding: 3px 0; border-bottom: 1px solid var(--line); }
 ol time { flex: 0 0 76px; text-align: right; color: var(--soft); }
 dialog { border: 1px solid var(--line); border-radius: 8px; background: var(--card); color: var(--ink); width: min(680px, calc(100vw - 24px)); max-height: 84vh; }
@@ -47,16 +48,14 @@ async function show(id) {
   $("trail").showModal()
 }
 
-function bars(minutes) {
-  const peak = Math.max(1, ...minutes.map((one) => one.requests))
+const ns = "http://www.w3.org/2000/svg"
+function bars(id, minutes, layers, peakText) {
+  const peak = Math.max(0, ...minutes.map((one) => one[layers[0]]))
   const width = 600 / Math.max(60, minutes.length)
-  const ns = "http://www.w3.org/2000/svg"
-  const rect = (x, y, height, kind) => { const node = document.createElementNS(ns, "rect"); for (const [k, v] of Object.entries({ x, y, height, width: width * 0.8 })) node.setAttribute(k, v); if (kind) node.setAttribute("class", kind); return node }
-  $("bars").replaceChildren(...minutes.flatMap((one, at) => {
-    const all = 92 * one.requests / peak, failed = 92 * one.failed / peak
-    return [rect(at * width, 94 - all, all), rect(at * width, 94 - failed, failed, "failed")]
-  }))
-  $("bars").setAttribute("aria-label", minutes.length === 0 ? "no requests yet" : "requests per minute, at most " + peak)
+  const rect = (x, height, kind) => { const node = document.createElementNS(ns, "rect"); for (const [k, v] of Object.entries({ x, y: 94 - height, height, width: width * 0.8 })) node.setAttribute(k, v); if (kind) node.setAttribute("class", kind); return node }
+  $(id).replaceChildren(...minutes.flatMap((one, at) => layers.map((name, layer) => rect(at * width, peak === 0 ? 0 : 92 * one[name] / peak, layer === 0 ? "" : name))))
+  const text = peak === 0 ? "nothing yet" : "at most " + peakText(peak) + " in a minute"
+  $(id).setAttribute("aria-label", text); $(id + "-peak").textContent = text
 }
 
 async function refresh() {
@@ -67,9 +66,12 @@ async function refresh() {
     $("state").textContent = "live"; $("state").className = "good"
     const sum = (name) => data.minutes.reduce((total, one) => total + one[name], 0)
     const numbers = [["requests", sum("requests")], ["under way", data.inFlight], ["recovered", sum("recovered")], ["failed", sum("failed")],
-      ["tokens in", sum("inputTokens")], ["tokens out", sum("outputTokens")], ["cost", usd(sum("costUsd"))]]
+      ["tokens in", sum("inputTokens")], ["tokens out", sum("outputTokens")], ["cost", sum("unpriced") === 0 ? usd(sum("costUsd")) : "over " + usd(sum("costUsd"))]]
     $("numbers").replaceChildren(...numbers.map(([name, value]) => { const div = make("div"); div.append(make("b", String(value)), make("span", name, "soft")); return div }))
-    bars(data.minutes)
+    const minutes = data.minutes.map((one) => ({ ...one, tokens: one.inputTokens + one.outputTokens }))
+    bars("bars", minutes, ["requests", "failed"], String)
+    bars("token-bars", minutes, ["tokens", "outputTokens"], String)
+    bars("cost-bars", minutes, ["costUsd"], usd)
     $("routes").replaceChildren(...data.routes.map((one) => row([[one.name], [one.upstream], [one.model], [stateText[one.state], stateKind[one.state]]])))
     const roads = Object.entries(data.roads)
     $("roads").replaceChildren(...(roads.length === 0 ? [row([["nothing had to be recovered yet", "soft"]])] : roads.map(([name, count]) => row([[name], [String(count)]]))))
@@ -97,7 +99,11 @@ export const dashboardPage = `<!doctype html>
 <header><h1>holdfast gateway</h1><span id="state" class="soft" role="status">asking</span></header>
 <main>
 <section aria-label="the last two hours"><div id="numbers" class="numbers"></div></section>
-<section><h2>Requests per minute</h2><svg id="bars" viewBox="0 0 600 96" preserveAspectRatio="none" role="img" aria-label="no requests yet"></svg></section>
+<div class="charts">
+<section><h2>Requests <span id="bars-peak" class="soft"></span></h2><svg id="bars" viewBox="0 0 600 96" preserveAspectRatio="none" role="img" aria-label="nothing yet"></svg></section>
+<section><h2>Tokens <span id="token-bars-peak" class="soft"></span></h2><svg id="token-bars" viewBox="0 0 600 96" preserveAspectRatio="none" role="img" aria-label="nothing yet"></svg></section>
+<section><h2>Cost <span id="cost-bars-peak" class="soft"></span></h2><svg id="cost-bars" viewBox="0 0 600 96" preserveAspectRatio="none" role="img" aria-label="nothing yet"></svg></section>
+</div>
 <section><h2>Routes</h2><div class="wide"><table><thead><tr><th>route</th><th>upstream</th><th>model</th><th>health</th></tr></thead><tbody id="routes"></tbody></table></div></section>
 <section><h2>Recoveries</h2><table><tbody id="roads"></tbody></table></section>
 <section><h2>The last requests</h2><div class="wide"><table><thead><tr><th>request</th><th>route</th><th>API</th><th>sent</th><th>took</th><th>cost</th><th>ended</th></tr></thead><tbody id="latest"></tbody></table></div></section>

@@ -222,36 +222,60 @@ const modelsOf = (config: GatewayConfig): Response => {
   })
 }
 
-const stateOf = (shared: Shared, model: string | null): RouteState | "unknown" => {
-  const found = [...shared.states].filter(([key]) => key.endsWith(`\u0000${model ?? ""}`)).map(([, state]) => state)
+interface RouteRow {
+  readonly name: string
+  readonly upstream: string
+  readonly model: string
+  readonly state: RouteState | "unknown"
+}
+
+const modelOf = (key: RouteKey): string => key.slice(key.indexOf("\u0000") + 1)
+
+/** Of several accounts with one model the one that is worst off is told. */
+const stateOf = (shared: Shared, model: string): RouteRow["state"] => {
+  const found = [...shared.states].filter(([key]) => modelOf(key) === model).map(([, state]) => state)
   return found.includes("open") ? "open" : (found.at(-1) ?? "unknown")
 }
 
-const dashboardData = (config: GatewayConfig, shared: Shared): Response =>
-  jsonAnswer(
+/** Models of a route for all: those that were asked for of late, at the most so many. */
+const shownModels = 20
+
+const rowsOf = (route: ResolvedRoute, named: ReadonlySet<string>, shared: Shared): ReadonlyArray<RouteRow> => {
+  const row = (name: string, upstream: string, model: string): RouteRow => ({
+    name,
+    upstream,
+    model,
+    state: stateOf(shared, model)
+  })
+  const asked = [...new Set([...shared.states.keys()].map(modelOf))]
+    .filter((model) => !named.has(model))
+    .slice(-shownModels)
+  const models = route.model === null ? asked : [route.model]
+  const own: ReadonlyArray<RouteRow> =
+    models.length === 0
+      ? [{ name: route.name, upstream: route.upstream.name, model: "as asked", state: "unknown" }]
+      : models.map((model) => row(route.name, route.upstream.name, model))
+  return [
+    ...own,
+    ...route.fallbacks.map((target) => row(`${route.name}, fallback`, target.upstream.name, target.model))
+  ]
+}
+
+const dashboardData = (config: GatewayConfig, shared: Shared): Response => {
+  const routes = [...config.routes.values()]
+  const named = new Set(routes.flatMap((route) => [route.model ?? "", ...route.fallbacks.map(({ model }) => model)]))
+  return jsonAnswer(
     200,
     {
       inFlight: shared.inFlight(),
       minutes: shared.activity.minutes(),
       roads: shared.activity.roads(),
       latest: shared.activity.latest(100).map(({ moments: _moments, ...rest }) => rest),
-      routes: [...config.routes.values()].flatMap((route) => [
-        {
-          name: route.name,
-          upstream: route.upstream.name,
-          model: route.model ?? "as asked",
-          state: stateOf(shared, route.model)
-        },
-        ...route.fallbacks.map((target) => ({
-          name: `${route.name}, fallback`,
-          upstream: target.upstream.name,
-          model: target.model,
-          state: stateOf(shared, target.model)
-        }))
-      ])
+      routes: routes.flatMap((route) => rowsOf(route, named, shared))
     },
     { "cache-control": "no-store" }
   )
+}
 
 /** Effect's metrics beside the numbers that only this process knows. */
 const metricsOf = async (shared: Shared): Promise<Response> => {
