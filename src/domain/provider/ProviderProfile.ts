@@ -97,6 +97,19 @@ export const ProviderProfile = Schema.Struct({
     message: Schema.Array(Schema.String),
     call: Schema.Array(Schema.String)
   }),
+  /**
+   * What stands in for a field that a provider demands, beside calls of another model (after a fallback in the middle of a
+   * tool loop). `thoughts`: this field, as a text; `call`: these fields, on the first call of a message of which none has
+   * its own, for models whose name holds one of these words.
+   */
+  standIns: Schema.optionalKey(
+    Schema.Struct({
+      thoughts: Schema.optionalKey(Schema.String),
+      call: Schema.optionalKey(
+        Schema.Struct({ models: Schema.Array(Schema.String), fields: Schema.Record(Schema.String, Schema.Unknown) })
+      )
+    })
+  ),
   /** Ids of tool calls; null = any text. */
   callIds: Schema.NullOr(Spelling),
   /** Names of tools; null = whatever is offered, and words for what a model invented. */

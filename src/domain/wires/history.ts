@@ -210,19 +210,58 @@ export interface Fitted {
   readonly ownName: (wire: string) => string
 }
 
+/**
+ * Words in place of thoughts that are another model's, or were never told. They name the calls: the same words before
+ * every call are soon repeated by the model.
+ */
+const thoughtsBeside = (calls: ReadonlyArray<MessageToolCall>, names: Spellings): string =>
+  `Next: ${calls.map((call) => names.wireOf(call.function.name)).join(", ")}.`
+
 /** The fields that go back with an assistant message. Thoughts as text go beside the calls they led to. */
-const boundFields = (message: AssistantMessage, { returns }: ProviderProfile): Json => {
+const boundFields = (message: AssistantMessage, { returns, standIns }: ProviderProfile, names: Spellings): Json => {
   const own: Json = message.provider_meta ?? message
-  const hasCalls = (message.tool_calls ?? []).length > 0
-  return returned(own, hasCalls ? [...returns.message, ...returns.thoughts] : returns.message)
+  const calls = message.tool_calls ?? []
+  if (calls.length === 0) return returned(own, returns.message)
+  const fields = returned(own, [...returns.message, ...returns.thoughts])
+  const field = standIns?.thoughts
+  const isMissing = field !== undefined && (fields[field] === undefined || fields[field] === "")
+  return isMissing ? { ...fields, [field]: thoughtsBeside(calls, names) } : fields
 }
 
-const fitAssistant = (
-  message: AssistantMessage,
-  profile: ProviderProfile,
-  names: Spellings,
-  ids: CallIds
-): AssistantMessage => {
+/** Fields the first call of a message needs when no call has its own; another model's calls never have. */
+const standInFor = (calls: ReadonlyArray<Json>, model: string, { standIns }: ProviderProfile): Json => {
+  const { models, fields } = standIns?.call ?? { models: [], fields: {} }
+  const isMeant = models.some((word) => model.includes(word))
+  const hasOwn = Object.keys(fields).some((field) => calls.some((call) => (call[field] ?? null) !== null))
+  return isMeant && !hasOwn ? fields : {}
+}
+
+/** What the messages of one request are fitted with. */
+interface Fitting {
+  readonly profile: ProviderProfile
+  readonly names: Spellings
+  readonly ids: CallIds
+  readonly model: string
+}
+
+const fitCall = (call: MessageToolCall, { profile, names, ids }: Fitting): MessageToolCall => {
+  const { provider_meta: meta, ...plain } = call
+  return {
+    ...Object.fromEntries(Object.entries(plain).filter(([key]) => !outputOnly.has(key))),
+    id: ids.begin(call.id),
+    type: call.type,
+    function: { ...call.function, name: names.wireOf(call.function.name), arguments: inputText(call, profile) },
+    ...returned(meta ?? plain, profile.returns.call)
+  }
+}
+
+const fitCalls = (calls: ReadonlyArray<MessageToolCall>, fitting: Fitting): ReadonlyArray<MessageToolCall> => {
+  const fitted = calls.map((call) => fitCall(call, fitting))
+  const standIn = standInFor(fitted, fitting.model, fitting.profile)
+  return fitted.map((call, at) => (at === 0 ? { ...call, ...standIn } : call))
+}
+
+const fitAssistant = (message: AssistantMessage, fitting: Fitting): AssistantMessage => {
   const { provider_meta: _, usage: __, tool_calls: calls, ...rest } = message
   const plain = Object.fromEntries(Object.entries(rest).filter(([key]) => !outputOnly.has(key)))
   const isWhite = isText(message.content) && message.content !== "" && message.content.trim() === ""
@@ -230,28 +269,14 @@ const fitAssistant = (
     ...plain,
     role: "assistant",
     ...(isWhite ? { content: "" } : {}),
-    ...(calls === undefined || calls.length === 0
-      ? {}
-      : {
-          tool_calls: calls.map(({ provider_meta: meta, ...call }, at) => ({
-            ...Object.fromEntries(Object.entries(call).filter(([key]) => !outputOnly.has(key))),
-            id: ids.begin(call.id),
-            type: call.type,
-            function: {
-              ...call.function,
-              name: names.wireOf(call.function.name),
-              arguments: inputText(calls[at] ?? call, profile)
-            },
-            ...returned(meta ?? call, profile.returns.call)
-          }))
-        }),
-    ...boundFields(message, profile)
+    ...(calls === undefined || calls.length === 0 ? {} : { tool_calls: fitCalls(calls, fitting) }),
+    ...boundFields(message, fitting.profile, fitting.names)
   }
 }
 
-const fitMessage = (message: Message, profile: ProviderProfile, names: Spellings, ids: CallIds): Message => {
-  if (isAssistant(message)) return fitAssistant(message, profile, names, ids)
-  if (message.role === "tool") return { ...message, tool_call_id: ids.answered(message.tool_call_id) }
+const fitMessage = (message: Message, fitting: Fitting): Message => {
+  if (isAssistant(message)) return fitAssistant(message, fitting)
+  if (message.role === "tool") return { ...message, tool_call_id: fitting.ids.answered(message.tool_call_id) }
   return message
 }
 
@@ -278,10 +303,10 @@ export const fit = (
   profile: ProviderProfile
 ): Fitted => {
   const names = namesOf(request, profile)
-  const ids = new CallIds(profile.callIds)
+  const fitting: Fitting = { profile, names, ids: new CallIds(profile.callIds), model: request.model }
   const own = withoutEmptyTurns(withoutForeign(request.messages, request.model))
   return {
-    messages: own.map((message) => wellFormedJson(fitMessage(message, profile, names, ids))),
+    messages: own.map((message) => wellFormedJson(fitMessage(message, fitting))),
     tools: (request.tools ?? []).map((tool) => wellFormedJson(fitTool(tool, names))),
     wireName: (name) => names.wireOf(name),
     ownName: (wire) => names.ownOf(wire)

@@ -14,6 +14,7 @@ import { gemini } from "../../../src/domain/provider/profiles/gemini.ts"
 import { generic } from "../../../src/domain/provider/profiles/generic.ts"
 import { groq } from "../../../src/domain/provider/profiles/groq.ts"
 import { mistral } from "../../../src/domain/provider/profiles/mistral.ts"
+import { moonshot } from "../../../src/domain/provider/profiles/moonshot.ts"
 import { openai } from "../../../src/domain/provider/profiles/openai.ts"
 import { openrouter } from "../../../src/domain/provider/profiles/openrouter.ts"
 import * as anthropicWire from "../../../src/domain/wires/anthropicWire.ts"
@@ -249,6 +250,56 @@ const messagesOf = (step: typeof Step.Type): ReadonlyArray<Message> => {
     }
   }
 }
+
+describe("a fallback into the middle of a tool loop", () => {
+  const loop = (meta: object = {}): ReadonlyArray<Message> => [
+    { role: "user", content: "go" },
+    {
+      role: "assistant",
+      content: null,
+      tool_calls: ["a", "b"].map((id, at) => ({
+        id,
+        type: "function" as const,
+        function: { name: `read_${id}`, arguments: "{}" },
+        ...(at === 0 ? meta : {})
+      }))
+    },
+    result("a"),
+    result("b")
+  ]
+  const dummy = '"extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}'
+  const signed = (model: string) => ({
+    provider_meta: { model, extra_content: { google: { thought_signature: "own" } } }
+  })
+
+  it.each<readonly [string, string, object, number]>([
+    ["that came without one", "gemini-3-pro-preview", {}, 1],
+    ["of another model", "models/gemini-3.1-flash", signed("kimi-k2.5"), 1],
+    ["of its own", "gemini-3-pro-preview", signed("gemini-3-pro-preview"), 0],
+    ["that an older model never looks at", "gemini-2.5-pro", {}, 0]
+  ])("gives Gemini one signature that stands for none, for calls %s", (_, model, meta, count) => {
+    assert.strictEqual(sent(gemini, loop(meta), { model }).split(dummy).length - 1, count)
+  })
+
+  it.each([deepseek, moonshot])("gives $name words in place of thoughts, beside calls alone", (profile) => {
+    const text = sent(profile, [...loop(), { role: "assistant", content: "done" }, { role: "user", content: "on" }])
+    assert.strictEqual(text.split('"reasoning_content":"Next: read_a, read_b."').length - 1, 1)
+    assert.strictEqual(text.split("reasoning_content").length - 1, 1)
+  })
+
+  it.each<readonly [string, object, string]>([
+    ["thoughts of its own as they were", { provider_meta: { model: "m", reasoning_content: "hm" } }, "hm"],
+    ["no thoughts of another model", { provider_meta: { model: "n", reasoning_content: "hm" } }, "Next: read."],
+    ["no empty thoughts", { provider_meta: { model: "m", reasoning_content: "" } }, "Next: read."]
+  ])("gives %s", (_, meta, thoughts) => {
+    const history = [called("c", "read", "{}", meta), result("c")]
+    assert.include(sent(deepseek, history), `"reasoning_content":"${thoughts}"`)
+  })
+
+  it.each([openai, generic, groq, mistral, openrouter])("adds nothing for $name", (profile) => {
+    assert.notMatch(sent(profile, loop()), /reasoning_content|extra_content/)
+  })
+})
 
 describe("a history on the responses wire", () => {
   const itemsOf = (messages: ReadonlyArray<Message>, more: Partial<WireRequest> = {}) =>

@@ -14,7 +14,9 @@ export const deepseek = makeProfile({
   statuses: { 503: "overloaded" },
   finishReasons,
   finishFaults,
-  // In thinking mode a call without the thoughts that led to it is refused.
+  // In thinking mode, which is the default, a call without the thoughts that led to it is refused, and so is an empty text
+  // in their place. Source: api-docs.deepseek.com/guides/thinking_mode (tool calls)
   returns: { thoughts: ["reasoning_content"] },
+  standIns: { thoughts: "reasoning_content" },
   toolNames: wordIds
 })

@@ -43,5 +43,13 @@ export const gemini = makeProfile({
   finishReasons,
   finishFaults,
   // Thought signatures: a call without its own is refused.
-  returns: { message: ["extra_content"], call: ["extra_content"] }
+  returns: { message: ["extra_content"], call: ["extra_content"] },
+  // The signature that stands for none. Sources: ai.google.dev/gemini-api/docs/thought-signatures (FAQ: history of other
+  // models), docs.cloud.google.com/vertex-ai/generative-ai/docs/thought-signatures
+  standIns: {
+    call: {
+      models: ["gemini-3"],
+      fields: { extra_content: { google: { thought_signature: "skip_thought_signature_validator" } } }
+    }
+  }
 })

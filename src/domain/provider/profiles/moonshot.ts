@@ -21,7 +21,9 @@ export const moonshot = makeProfile({
   hints: [resetHeader("x-ratelimit-reset", "reset", "x-ratelimit-remaining")],
   finishReasons,
   finishFaults,
-  // In thinking mode a call without the thoughts that led to it is refused.
+  // In thinking mode a call without the thoughts that led to it is refused ("reasoning_content is missing in assistant
+  // tool call message").
   returns: { thoughts: ["reasoning_content"] },
+  standIns: { thoughts: "reasoning_content" },
   toolNames: wordIds
 })
