@@ -18,6 +18,5 @@ export const cerebras = makeProfile({
   ],
   finishReasons,
   finishFaults,
-  budgetParam: "max_completion_tokens",
-  returns: { thoughts: ["reasoning_content", "reasoning"] }
+  budgetParam: "max_completion_tokens"
 })

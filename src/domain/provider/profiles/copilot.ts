@@ -23,5 +23,6 @@ export const copilot = makeProfile({
   finishReasons,
   finishFaults,
   capabilities: { cacheMarkers: true },
+  // Source: github.com/zed-industries/zed, crates/copilot_chat (Gemini behind it refuses calls without them)
   returns: { message: ["reasoning_text", "reasoning_opaque"] }
 })

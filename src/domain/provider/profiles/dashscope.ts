@@ -28,6 +28,5 @@ export const dashscope = makeProfile({
   ],
   inBandAt: [{ at: "/code", unless: null }],
   finishReasons,
-  finishFaults,
-  returns: { thoughts: ["reasoning_content"] }
+  finishFaults
 })

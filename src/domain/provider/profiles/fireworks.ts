@@ -10,5 +10,6 @@ export const fireworks = makeProfile({
   statuses: { 412: "quota_exhausted" },
   finishReasons,
   finishFaults,
+  // Sources: docs.fireworks.ai/guides/reasoning, docs.fireworks.ai/fine-tuning/thinking-history (reasoning_history)
   returns: { thoughts: ["reasoning_content"] }
 })

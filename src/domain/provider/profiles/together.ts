@@ -22,6 +22,5 @@ export const together = makeProfile({
     resetHeader("x-tokenlimit-reset", "reset", "x-tokenlimit-remaining")
   ],
   finishReasons,
-  finishFaults,
-  returns: { thoughts: ["reasoning_content", "reasoning"] }
+  finishFaults
 })

@@ -24,6 +24,5 @@ export const volcengine = makeProfile({
     ...rowsOf("server_error", ["InternalServiceError"], { status: 200 })
   ],
   finishReasons,
-  finishFaults,
-  returns: { thoughts: ["reasoning_content"] }
+  finishFaults
 })

@@ -21,5 +21,6 @@ export const zhipu = makeProfile({
   ],
   finishReasons,
   finishFaults,
+  // Sources: docs.bigmodel.cn/cn/guide/capabilities/thinking-mode, docs.z.ai/guides/capabilities/thinking-mode
   returns: { thoughts: ["reasoning_content"] }
 })

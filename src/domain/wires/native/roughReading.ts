@@ -7,6 +7,7 @@ import { isObject, parsedObject, textOr, type Json } from "../../chat/json.ts"
 import type { FinishReason, ModelPart, ModelReply } from "../../chat/ModelReply.ts"
 import * as Usage from "../../chat/Usage.ts"
 import { finishReasonOf, inBandFault, type Verdict } from "../../provider/classify.ts"
+import { readEventData } from "../eventData.ts"
 import type { EventReader } from "../EventReader.ts"
 import { readUsage } from "../openAiMessage.ts"
 import { Deviations, flaw, isFlaw, type Flaw, type ReadContext } from "../wireReply.ts"
@@ -108,9 +109,12 @@ class TolerantReader implements EventReader {
 
   onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
     const problem = this.inner.onEvent(name, data)
-    if (problem === null || !isFlaw(problem) || !tolerated.has(problem.code)) return problem
+    if (problem === null || !isFlaw(problem)) return problem
+    // A finish word that nobody knows stands behind the code.
+    const [code = ""] = problem.code.split(":")
+    if (!tolerated.has(code)) return problem
     this.isOdd = true
-    if (problem.code === "finish_reason_unknown") this.unknownFinish = "stop"
+    if (code === "finish_reason_unknown") this.unknownFinish = "stop"
     return null
   }
 
@@ -143,13 +147,16 @@ class ChoicesReader implements EventReader {
     return this.finished.size >= this.choices ? this.lastReason : null
   }
 
-  onEvent(_name: string | undefined, data: string): Flaw | Verdict | null {
+  onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
     if (data.trim() === "[DONE]") {
       this.done = true
       return null
     }
-    const chunk = parsedObject(data)
-    if (chunk === null) return flaw("chunk_not_json", this.usage)
+    const read = readEventData(this.context, this.headers, this.usage, name, data)
+    if (read._tag === "Problem") return read.problem
+    if (read._tag === "Nothing") return null
+    const chunk = read.value
+    if (!isObject(chunk)) return flaw("chunk_not_an_object", this.usage)
     const fault = inBandFault(this.context.profile, { status: 200, headers: this.headers, body: chunk })
     if (fault !== null) return fault
     const usage = readUsage(this.context, new Deviations(), chunk["usage"])
