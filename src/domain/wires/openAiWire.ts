@@ -4,7 +4,6 @@
  */
 import * as Result from "effect/Result"
 import { isObject, isText, parse, type Json } from "../chat/json.ts"
-import { withoutThinking } from "../chat/Message.ts"
 import type { ModelReply } from "../chat/ModelReply.ts"
 import type { WireRequest } from "../chat/ModelRequest.ts"
 import type * as Usage from "../chat/Usage.ts"
@@ -49,6 +48,16 @@ const chosenTool = (choice: unknown, wireName: (own: string) => string): Json =>
     ? { tool_choice: { ...choice, function: { ...choice["function"], name: wireName(choice["function"]["name"]) } } }
     : {}
 
+/** Items that the Responses API has sealed have no place here, also when they are this model's own. */
+const withoutItems = (messages: ReadonlyArray<Json>): ReadonlyArray<Json> =>
+  messages.map((message) => {
+    const parts = message["reasoning_parts"]
+    if (!Array.isArray(parts) || !parts.some((part) => isObject(part) && "item" in part)) return message
+    const { reasoning_parts: _, ...rest } = message
+    const kept = parts.filter((part) => !(isObject(part) && "item" in part))
+    return kept.length === 0 ? rest : { ...rest, reasoning_parts: kept }
+  })
+
 /**
  * The JSON body. Unknown fields of the caller pass through; model, messages and budget are the request's own. The
  * history goes out as this provider takes it.
@@ -65,8 +74,7 @@ export const toBody = (
     ...params,
     ...chosenTool(params["tool_choice"], wireName),
     model: request.model,
-    // Sealed thinking of another wire has no place here, also when it is this model's.
-    messages: withoutThinking(messages),
+    messages: withoutItems(messages),
     ...(tools.length === 0 ? {} : { tools }),
     ...(request.maxOutputTokens === null ? {} : { [budgetParam]: request.maxOutputTokens }),
     ...(stream ? { stream: true, stream_options: params["stream_options"] ?? { include_usage: true } } : {})
