@@ -27,6 +27,7 @@ import { ModelClient } from "../services/ModelClient.ts"
 import { DeadlineOverride, PolicyOverride, PriorityOverride, TokenEstimate } from "../services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../services/Recovery.ts"
 import { RecoveryEvents } from "../services/RecoveryEvents.ts"
+import { RequestKeep } from "../services/RequestKeep.ts"
 import { Summarizer } from "../services/Summarizer.ts"
 import { Transcript } from "../services/Transcript.ts"
 import { makeTurn, Turn } from "../services/Turn.ts"
@@ -137,6 +138,7 @@ export const layer = (
         // The ledger of this call: what cannot be counted is a defect of the set-up, found before anything is sent.
         const uncounted = unpricedBy(ledger, resolved)
         if (uncounted !== null) return yield* Effect.die(uncounted)
+        const keep = yield* RequestKeep
         const heard = listen === null ? null : (event: RecoveryEvent) => listen(event, resolved)
         const loop: RecoverOptions = {
           policy: resolved,
@@ -148,7 +150,8 @@ export const layer = (
           turn: (yield* Turn) ?? makeTurn(),
           callerCap: request.maxOutputTokens ?? null,
           providerOf: (route) => clientOf(route.client).provider ?? null,
-          structured: isStructured(request)
+          structured: isStructured(request),
+          keep
         }
         return {
           policy: resolved,
@@ -158,6 +161,7 @@ export const layer = (
           estimate: yield* TokenEstimate,
           summarizer,
           transcript,
+          keep,
           loop,
           clientOf
         }

@@ -77,6 +77,32 @@ export interface ReplyFact {
   readonly gone: ReadonlyArray<RouteRef>
 }
 
+/** A reply that is not there yet: what its requests were so far. */
+export interface OpenReply {
+  /** Grows with every decision: a turn that gets further is not stuck. */
+  readonly facts: number
+  readonly trail: Trail
+  readonly spent: Amount
+  readonly usedMs: number
+  readonly atEpochMs: number
+  /** Where its request stands; null = nothing has been decided. */
+  readonly request: KeptFields | null
+}
+
+interface KeptFields {
+  readonly shown: string
+  readonly [field: string]: unknown
+}
+
+const OpenFields = Schema.Struct({
+  facts: Schema.Int,
+  trail: Schema.Array(TrailEntry),
+  spent: Schema.Struct({ tokens: Schema.Finite, costUsd: Schema.NullOr(Schema.Finite) }),
+  usedMs: Schema.Finite,
+  atEpochMs: Schema.Finite,
+  request: Schema.NullOr(Schema.StructWithRest(Schema.Struct({ shown: Schema.String }), [anything]))
+})
+
 const ResultFields = Schema.StructWithRest(
   Schema.Struct({
     kind: Schema.Literals(["ok", "failed", "invalid_arguments", "unknown_tool", "timed_out", "interrupted", "not_run"]),
@@ -94,6 +120,7 @@ const codec = <A>(schema: unknown): Schema.Codec<A, unknown> => schema as Schema
 /** How the values of the steps are kept. */
 export const codecs = {
   reply: codec<ReplyFact>(ReplyFact),
+  open: codec<OpenReply>(OpenFields),
   result: codec<ToolResult>(ResultFields),
   text: codec<string>(Schema.String),
   optionalText: codec<string | null>(Schema.NullOr(Schema.String)),

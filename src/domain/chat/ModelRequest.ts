@@ -34,6 +34,8 @@ export type WireRequest = Omit<ModelRequest, "maxOutputTokens"> & {
   /** null = no budget is sent. */
   readonly maxOutputTokens: number | null
   readonly role: Role
+  /** The same for the same request that is sent again because its end is not known. Absent = it is never sent so. */
+  readonly idempotencyKey?: string
   /** How much of the answer is read. Default: `answerLimits`. */
   readonly limits?: AnswerLimits
 }

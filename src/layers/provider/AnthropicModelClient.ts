@@ -18,6 +18,7 @@ import { toBody } from "../../domain/wires/anthropicWire.ts"
 import { sdkKey, type KeySource } from "./apiKey.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
+import { repeatHeader } from "./repeatHeader.ts"
 import { checkedBaseUrl, fetchOf, keepingErrors, sdkTimeoutMillis, type Exchanges } from "./providerAnswer.ts"
 import { environment } from "./runtime.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
@@ -105,7 +106,7 @@ export const make = (options: AnthropicOptions = {}): (typeof ModelClient)["Serv
         .post("/v1/messages", {
           body: toBody(request, profile, ttl, isStream),
           signal,
-          ...(options.headers === undefined ? {} : { headers: options.headers(request) })
+          headers: { ...options.headers?.(request), ...repeatHeader(request) }
         })
         .asResponse()
 

@@ -13,6 +13,7 @@ import { ModelClient } from "../../services/ModelClient.ts"
 import { sdkKey, type KeySource } from "./apiKey.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
+import { repeatHeader } from "./repeatHeader.ts"
 import * as chatReader from "../../domain/wires/openAiReader.ts"
 import * as chat from "../../domain/wires/openAiWire.ts"
 import * as responsesReader from "../../domain/wires/responsesReader.ts"
@@ -126,7 +127,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
             ? chat.toBody(request, profile, paramOf(request.model), isStream)
             : responses.toBody(request, profile, isStream),
         signal,
-        ...(options.headers === undefined ? {} : { headers: options.headers(request) })
+        headers: { ...options.headers?.(request), ...repeatHeader(request) }
       })
       .asResponse()
 

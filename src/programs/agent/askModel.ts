@@ -9,6 +9,7 @@ import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
 import type { ModelRequest } from "../../domain/chat/ModelRequest.ts"
 import { PolicyOverride } from "../../services/Overrides.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
+import { RequestKeep, type RequestKeeper } from "../../services/RequestKeep.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import { orEnd } from "./journaled.ts"
@@ -22,7 +23,10 @@ export const requestOf = Effect.fnUntraced(function* (run: AgentRun, recalled: s
   const prepared =
     prepare === null
       ? history
-      : yield* Effect.provideService(prepare(history), RequestWatch, { ended: run.work.takeTrail })
+      : yield* prepare(history).pipe(
+          Effect.provideService(RequestWatch, { ended: run.work.takeTrail }),
+          Effect.provideService(RequestKeep, null)
+        )
   const head = leadingSystem(prepared)
   const own = systemPrompt === null ? null : yield* systemPrompt
   const system: ReadonlyArray<Message> = own === null ? prepared.slice(0, head) : [{ role: "system", content: own }]
@@ -82,21 +86,42 @@ const makeTeller = (run: AgentRun, key: string) => {
       return pending.length < tellLength ? Effect.void : flush
     },
     everySecond: Effect.forever(Effect.andThen(Effect.sleep(tellMillis), flush)),
-    /** What an owner before has shown is shown again, then taken back: the answer is asked for anew. */
-    takeBack: Effect.suspend(() => {
-      const text = journal.told(key)
-      if (text === "") return Effect.void
-      const tell = (part: ReplyPart) => run.emit({ _tag: "PartSeen", part })
-      return Effect.andThen(Effect.andThen(tell({ _tag: "TextDelta", text }), tell({ _tag: "Reset" })), drop)
-    })
+    flush,
+    /**
+     * What an owner before has shown is shown again. When the request goes on from just there, its continuation follows;
+     * otherwise there is one Reset.
+     */
+    showAgain: (goesOnFrom: string) =>
+      Effect.suspend(() => {
+        const text = journal.told(key)
+        const tell = (part: ReplyPart) => run.emit({ _tag: "PartSeen", part })
+        const shown = text === "" ? Effect.void : tell({ _tag: "TextDelta", text })
+        if (text === goesOnFrom) return shown
+        pending = goesOnFrom
+        const dropped =
+          text === "" ? Effect.void : Effect.andThen(tell({ _tag: "Reset" }), orEnd(journal.tell(key, null)))
+        const rest = goesOnFrom === "" ? Effect.void : tell({ _tag: "TextDelta", text: goesOnFrom })
+        return shown.pipe(Effect.andThen(dropped), Effect.andThen(rest))
+      })
   }
 }
 
-const keptStream = (run: AgentRun, request: ModelRequest, step: number, see: EarlyTools["see"]) => {
-  const teller = makeTeller(run, keys.reply(step))
-  const read = streamed(run, request, (part) => Effect.andThen(teller.see(part), see(part)))
-  return Effect.andThen(teller.takeBack, Effect.raceFirst(read, teller.everySecond))
-}
+const keptStream = (
+  run: AgentRun,
+  request: ModelRequest,
+  step: number,
+  see: EarlyTools["see"]
+): Effect.Effect<ModelReply, RequestFailure> =>
+  Effect.gen(function* () {
+    const teller = makeTeller(run, keys.reply(step))
+    const keep = yield* RequestKeep
+    yield* teller.showAgain(keep?.before?.shown ?? "")
+    const read = streamed(run, request, (part) => Effect.andThen(teller.see(part), see(part)))
+    // What was decided is kept behind the text it was decided about.
+    const inOrder: RequestKeeper | null =
+      keep === null ? null : { ...keep, save: (...kept) => Effect.andThen(teller.flush, keep.save(...kept)) }
+    return yield* Effect.raceFirst(Effect.provideService(read, RequestKeep, inOrder), teller.everySecond)
+  })
 
 const streamed = (
   run: AgentRun,

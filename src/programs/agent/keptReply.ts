@@ -2,37 +2,43 @@
  * The reply of a step as a fact of the journal: with its requests, what they have spent, and where the turn stood behind
  * them. Reading it brings budget, deadline, route and trail to where they were.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { codecs, keys, type ReplyFact } from "../../domain/agent/turnFacts.ts"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { JournalMismatch } from "../../domain/agent/JournalError.ts"
+import { codecs, keys, type OpenReply, type ReplyFact } from "../../domain/agent/turnFacts.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import { BudgetLedger, type LedgerShape, type Worst } from "../../services/BudgetLedger.ts"
+import type { Trail } from "../../domain/failure/Trail.ts"
+import { RequestKeep, type RequestKeeper } from "../../services/RequestKeep.ts"
 import { Turn, usedBy, type TurnCell } from "../../services/Turn.ts"
 import type { AgentRun } from "./AgentRun.ts"
-import { kept } from "./journaled.ts"
+import { kept, orEnd } from "./journaled.ts"
 
 const none: Worst = { tokens: 0, costUsd: 0 }
 
-export const plus = (left: Worst, right: Worst): Worst => ({
+const plus = (left: Worst, right: Worst): Worst => ({
   tokens: left.tokens + right.tokens,
   costUsd: left.costUsd === null || right.costUsd === null ? null : left.costUsd + right.costUsd
 })
 
 /** A ledger that also sums what passes through it; an unknown cost is booked as the worst case. */
-export const counting = (ledger: LedgerShape | null): { readonly ledger: LedgerShape | null; spent: Worst } => {
-  const cell: { ledger: LedgerShape | null; spent: Worst } = { ledger: null, spent: none }
-  if (ledger === null) return cell
-  cell.ledger = {
+const counting = (ledger: LedgerShape | null): Counted => {
+  const counted: { ledger: LedgerShape | null; spent: Worst } = { ledger: null, spent: none }
+  if (ledger === null) return counted
+  counted.ledger = {
     ...ledger,
     settle: (reservation, spent) => {
-      cell.spent = plus(cell.spent, { ...spent, costUsd: spent.costUsd ?? reservation.worst.costUsd })
+      counted.spent = plus(counted.spent, { ...spent, costUsd: spent.costUsd ?? reservation.worst.costUsd })
       return ledger.settle(reservation, spent)
     }
   }
-  return cell
+  return counted
 }
 
 /** Books what was spent before this process; the same key again books nothing. */
-export const bookBefore = (run: AgentRun, key: string, spent: Worst): Effect.Effect<void> =>
+const bookBefore = (run: AgentRun, key: string, spent: Worst): Effect.Effect<void> =>
   run.ledger?.book?.(`${run.journal.turn ?? ""}/${key}`, spent) ?? Effect.void
 
 const factOf = (run: AgentRun, cell: TurnCell | null, mark: number, reply: ModelReply, spent: Worst): ReplyFact => ({
@@ -66,6 +72,93 @@ const retell = (run: AgentRun, reply: ModelReply): Effect.Effect<void> =>
         run.emit({ _tag: "PartSeen", part: { _tag: "Finish", reply } })
       )
 
+const nothingOpen: OpenReply = { facts: 0, trail: [], spent: none, usedMs: 0, atEpochMs: 0, request: null }
+
+const mismatch = (run: AgentRun, step: number, field: string): JournalMismatch =>
+  new JournalMismatch({
+    turn: run.journal.turn ?? "",
+    key: keys.reply(step),
+    field: `${keys.reply(step)}${field}`,
+    reason: "is kept in a form that this version does not read",
+    guidance: "Take it up with the version that began it, or fork it before this step."
+  })
+
+/** What the owner before has left of a reply that is not there. */
+const openOf = (run: AgentRun, step: number): Effect.Effect<OpenReply> => {
+  const value = run.journal.opened(keys.reply(step))
+  if (value === null) return Effect.succeed(nothingOpen)
+  const found = Schema.decodeUnknownResult(codecs.open)(value)
+  return Result.isSuccess(found) ? Effect.succeed(found.success) : Effect.die(mismatch(run, step, "[open]"))
+}
+
+interface Counted {
+  readonly ledger: LedgerShape | null
+  spent: Worst
+}
+
+/** Keeps the request of a step that is in trouble. `before` was left by the owner before. */
+const keeperOf = (run: AgentRun, step: number, cell: TurnCell | null, before: OpenReply, counted: Counted) => {
+  const { journal, work } = run
+  const key = keys.reply(step)
+  let now = before
+  const write = (request: OpenReply["request"], trail: Trail, startedAt: number): Effect.Effect<void> =>
+    Effect.flatMap(Clock.currentTimeMillis, (atEpochMs) => {
+      now = {
+        facts: now.facts + 1,
+        trail: [...before.trail, ...work.ofTurn(trail, startedAt)],
+        spent: counted.spent,
+        usedMs: cell === null ? 0 : usedBy(cell, run.now()),
+        atEpochMs,
+        request
+      }
+      return orEnd(journal.open(key, now))
+    })
+  const keeper: RequestKeeper = {
+    before: before.request,
+    key: `${journal.turn ?? ""}/${key}`,
+    takeDoubt: () => {
+      const { inFlight } = run.doubt
+      run.doubt.inFlight = false
+      return inFlight
+    },
+    bookLost: (worst, trail, startedAt) => {
+      counted.spent = plus(counted.spent, worst)
+      return Effect.andThen(bookBefore(run, `${key}/lost/${now.facts}`, worst), write(now.request, trail, startedAt))
+    },
+    save: (request, trail, startedAt) => write(request, trail, startedAt),
+    unreadable: (field) => Effect.die(mismatch(run, step, field))
+  }
+  return keeper
+}
+
+/** Asks for the reply, from where the owner before has left it. */
+const askOn = <E, R>(
+  run: AgentRun,
+  step: number,
+  cell: TurnCell | null,
+  ask: Effect.Effect<ModelReply, E, R>
+): Effect.Effect<ReplyFact, E, R> =>
+  Effect.gen(function* () {
+    const key = keys.reply(step)
+    const mark = run.work.trailFrom(0).length
+    const before = yield* openOf(run, step)
+    run.work.addTrail(before.trail)
+    yield* bookBefore(run, `${key}/open/${before.facts}`, before.spent)
+    // A request that waits for its provider uses its time also while no process has it.
+    if (cell !== null && before.facts > 0)
+      cell.usedMillis = Math.max(
+        cell.usedMillis,
+        before.usedMs + Math.max(0, (yield* Clock.currentTimeMillis) - before.atEpochMs)
+      )
+    const counted = counting(run.ledger)
+    counted.spent = before.spent
+    const reply = yield* ask.pipe(
+      Effect.provideService(BudgetLedger, counted.ledger),
+      Effect.provideService(RequestKeep, keeperOf(run, step, cell, before, counted))
+    )
+    return factOf(run, cell, mark, reply, counted.spent)
+  })
+
 /** The reply of a step: asked for once, or read. */
 export const keptReply = <E, R>(
   run: AgentRun,
@@ -82,12 +175,9 @@ export const keptReply = <E, R>(
       journal,
       key,
       codecs.reply,
-      Effect.gen(function* () {
+      Effect.suspend(() => {
         isLive = true
-        const mark = run.work.trailFrom(0).length
-        const counted = counting(run.ledger)
-        const reply = yield* Effect.provideService(ask, BudgetLedger, counted.ledger)
-        return factOf(run, cell, mark, reply, counted.spent)
+        return askOn(run, step, cell, ask)
       })
     )
     if (isLive) yield* bookBefore(run, key, none)

@@ -28,6 +28,8 @@ export interface TurnWork {
   readonly takeTrail: TakeTrail
   /** The requests of the turn from one on, counted from its beginning. */
   readonly trailFrom: (at: number) => ReadonlyArray<TrailEntry>
+  /** A trail that counts from `since`, counted from the beginning of the turn. */
+  readonly ofTurn: (trail: ReadonlyArray<TrailEntry>, since: number) => ReadonlyArray<TrailEntry>
   /** Requests of an owner before. */
   readonly addTrail: (entries: ReadonlyArray<TrailEntry>) => void
   /** A reply of a step that may enter the history. */
@@ -66,10 +68,12 @@ export const makeTurnWork = (now: () => number): TurnWork => {
     ...partialWith(text)
   })
 
+  const ofTurn: TurnWork["ofTurn"] = (entries, since) =>
+    entries.map((entry) => ({ ...entry, startedMs: entry.startedMs + since - startedAt }))
+
   return {
-    takeTrail: (entries, since) => {
-      for (const entry of entries) trail.push({ ...entry, startedMs: entry.startedMs + since - startedAt })
-    },
+    ofTurn,
+    takeTrail: (entries, since) => void trail.push(...ofTurn(entries, since)),
     trailFrom: (at) => trail.slice(at),
     addTrail: (entries) => void trail.push(...entries),
     noteReply: (reply, step) => {

@@ -42,4 +42,15 @@ export interface AttemptDriver {
   readonly merge: (last: ModelReply) => ModelReply
   /** Text of the reply so far; null = none. */
   readonly partial: () => string | null
+  /** For a request that another process may take up. Absent: none can. */
+  readonly handing?: Handing
+}
+
+export interface Handing {
+  /** What a consumer has of the reply. */
+  readonly shown: () => string
+  /** Window and view as JSON. */
+  readonly snapshot: () => unknown
+  /** Goes on from a snapshot; false = it is none of this driver's. */
+  readonly restore: (snapshot: unknown) => boolean
 }

@@ -22,6 +22,7 @@ import {
 } from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf, initial, type RecoveryState } from "../../domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
+import type { RequestKeeper } from "../../services/RequestKeep.ts"
 import { usedBy, type TurnCell } from "../../services/Turn.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import type { Limits, Pulse } from "./attemptWatch.ts"
@@ -44,6 +45,8 @@ export interface RecoverOptions {
   readonly providerOf: (route: Route) => string | null
   /** The answer has a fixed form (JSON, a grammar). */
   readonly structured: boolean
+  /** Keeps where the request stands when it is in trouble. Default: nobody. */
+  readonly keep?: RequestKeeper | null
 }
 
 /** Tells what happens, with its instant. Never fails; null = nobody listens and no event is built. */

@@ -2,13 +2,14 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import { unknown } from "../../domain/chat/Usage.ts"
 import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
 import { planOf, type AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
 import { makeProgress, movedBy, TimeUp, underTimers, type Progress } from "./attemptWatch.ts"
 import { makeMeter, type Sent } from "./httpRequest.ts"
-import { underReceipt } from "./receipt.ts"
+import { underReceipt, worstFor } from "./receipt.ts"
 import { isOver, limitsOf, readTick, seenOnly, timeIsUp, type Position, type Run, type Seen } from "./Run.ts"
 
 /** Sends one request, unless the time is over, the budget refuses or the route is closed. */
@@ -23,16 +24,50 @@ export const attempt = (run: Run, position: Position): Effect.Effect<Seen> =>
   })
 
 const announce = (run: Run, position: Position): Effect.Effect<Seen> => {
-  const { policy, emit, requestId } = run.options
+  const { policy } = run.options
   const { state } = position
   const plan = planOf(policy, state, run.driver.promptTokens(routeAt(policy, state.route)))
   run.here.at = { ...position, plan }
+  const lost = bookLost(run, plan)
+  if (lost !== Effect.void) return Effect.andThen(lost, tell(run, position, plan))
+  return tell(run, position, plan)
+}
+
+const tell = (run: Run, position: Position, plan: AttemptPlan): Effect.Effect<Seen> => {
+  const { emit, requestId } = run.options
   if (emit === null) return send(run, position, plan)
   const { attempt: number, maxOutputTokens, route } = plan
   return Effect.andThen(
     emit({ _tag: "AttemptStarted", requestId, attempt: number, model: route.model, maxOutputTokens }),
     send(run, position, plan)
   )
+}
+
+/** What a request costs at most that was in flight when its process died: nobody knows its end. */
+const bookLost = (run: Run, plan: AttemptPlan): Effect.Effect<void> => {
+  const keep = run.options.keep ?? null
+  if (keep === null || !keep.takeDoubt()) return Effect.void
+  const sent = sentAs(run, plan)
+  const worst = worstFor(sent)
+  run.books.enter({
+    role: sent.role,
+    attempt: sent.attempt,
+    model: sent.model,
+    maxOutputTokens: sent.maxOutputTokens,
+    startedMs: run.now() - run.startedAt,
+    durationMs: 0,
+    status: null,
+    outcome: "in_doubt",
+    code: null,
+    requestId: run.options.requestId,
+    providerRequestId: null,
+    waitMs: null,
+    waitOrigin: null,
+    usage: unknown,
+    usageFinal: false,
+    costUsd: worst.costUsd
+  })
+  return keep.bookLost(worst, run.trail, run.startedAt)
 }
 
 const sentAs = (run: Run, plan: AttemptPlan): Sent => ({

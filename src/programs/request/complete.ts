@@ -4,7 +4,8 @@ import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import { nothingSeen } from "../../domain/recovery/Outcome.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
-import { makeExchange, type ExchangeOptions } from "./exchange.ts"
+import { isObject } from "../../domain/chat/json.ts"
+import { makeExchange, type ExchangeOptions, type WindowSnapshot } from "./exchange.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import { recover } from "./recover.ts"
 import type { RecoverOptions } from "./Run.ts"
@@ -50,7 +51,17 @@ export const complete = (options: CompleteOptions): Effect.Effect<ModelReply, Re
       }),
     compact: exchange.compact,
     merge: exchange.merge,
-    partial: () => exchange.partial((last ?? aside)?.text ?? null)
+    partial: () => exchange.partial((last ?? aside)?.text ?? null),
+    handing: {
+      shown: () => "",
+      snapshot: () => ({ window: exchange.snapshot(), aside }),
+      restore: (snapshot) => {
+        if (!isObject(snapshot) || !("aside" in snapshot)) return false
+        exchange.restore(snapshot["window"] as WindowSnapshot)
+        aside = snapshot["aside"] as ModelReply | null
+        return true
+      }
+    }
   }
   return recover(options.loop, driver)
 }

@@ -16,6 +16,7 @@ import * as RequestWindow from "../../domain/chat/RequestWindow.ts"
 import { guarded } from "../../domain/chat/TokenEstimate.ts"
 import { outcomeOfError, outcomeOfReply } from "../../domain/recovery/outcomeOf.ts"
 import type { TokenEstimate } from "../../services/Overrides.ts"
+import type { RequestKeeper } from "../../services/RequestKeep.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
 import type { Transcript } from "../../services/Transcript.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
@@ -31,6 +32,8 @@ export interface ExchangeOptions {
   readonly transcript: (typeof Transcript)["Service"] | null
   /** A truncated reply is a value: the truncation road is off. */
   readonly passTruncated?: boolean
+  /** Keeps the request for another process: repeated, it has the same key. */
+  readonly keep?: RequestKeeper | null
 }
 
 export interface Exchange {
@@ -52,6 +55,16 @@ export interface Exchange {
   readonly compact: AttemptDriver["compact"]
   readonly merge: (last: ModelReply) => ModelReply
   readonly partial: (fragment: string | null) => string | null
+  /** The window as JSON: what the caller has sent is not in it. */
+  readonly snapshot: () => WindowSnapshot
+  readonly restore: (snapshot: WindowSnapshot) => void
+}
+
+export interface WindowSnapshot {
+  /** The compacted messages; null = the caller's. */
+  readonly base: ReadonlyArray<Message> | null
+  readonly fragments: ReadonlyArray<string>
+  readonly notes: ReadonlyArray<string>
 }
 
 /** What a route may be sent of the messages: no part that is bound to another model, no thinking it does not take. */
@@ -59,7 +72,7 @@ const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Me
   withoutForeign(route.thinking ? messages : withoutThinking(messages), route.model)
 
 export const makeExchange = (options: ExchangeOptions): Exchange => {
-  const { policy, request, role } = options
+  const { policy, request, role, keep = null } = options
   let window = RequestWindow.make(request.messages, policy.continuationPrompt)
   /** Sentences about what was mended on the way, for the reply. */
   const notes: Array<string> = []
@@ -116,7 +129,8 @@ export const makeExchange = (options: ExchangeOptions): Exchange => {
       model: plan.route.model,
       maxOutputTokens: plan.maxOutputTokens,
       role,
-      limits: policy.answerLimits
+      limits: policy.answerLimits,
+      ...(keep === null ? {} : { idempotencyKey: `${keep.key}/${plan.attempt}` })
     }),
     classify: (result, plan, durationMillis, seen) =>
       Result.isFailure(result)
@@ -133,6 +147,15 @@ export const makeExchange = (options: ExchangeOptions): Exchange => {
       const isJoined = window.fragments.length > 0 && last.refusal === null
       const whole = isJoined ? { ...last, text: RequestWindow.textOf(window) + mended(last.text ?? "") } : last
       return notes.length === 0 ? whole : { ...whole, warnings: [...whole.warnings, ...notes] }
+    },
+    snapshot: () => ({
+      base: window.base === request.messages ? null : window.base,
+      fragments: window.fragments,
+      notes: [...notes]
+    }),
+    restore: (snapshot) => {
+      window = { ...window, base: snapshot.base ?? window.base, fragments: snapshot.fragments }
+      notes.push(...snapshot.notes)
     },
     partial: (fragment) => {
       const text = RequestWindow.textOf(window) + (fragment ?? "")

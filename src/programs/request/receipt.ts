@@ -79,7 +79,7 @@ const entryOf = (books: Books, receipt: Receipt, ending: Ending, usage: Usage.Us
   }
 }
 
-const worstFor = (sent: Sent): Worst =>
+export const worstFor = (sent: Sent): Worst =>
   worstOf(sent.prices, sent.promptTokens, sent.maxOutputTokens ?? sent.longestReply)
 
 /** Admits a request; it must be closed, however it ends. */

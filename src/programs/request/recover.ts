@@ -12,6 +12,7 @@ import * as Random from "effect/Random"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import { makeModelError } from "../../domain/failure/ModelError.ts"
 import { attemptsIn, costOfTrail } from "../../domain/failure/Trail.ts"
+import type { Outcome } from "../../domain/recovery/Outcome.ts"
 import { stepsBackoff } from "../../domain/recovery/Outcome.ts"
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import { transition } from "../../domain/recovery/RecoveryMachine.ts"
@@ -22,6 +23,7 @@ import { RequestWatch } from "../../services/RequestWatch.ts"
 import { enter, leave } from "../../services/Turn.ts"
 import { attempt } from "./attempt.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
+import { resume, save } from "./checkpoint.ts"
 import { compact } from "./compact.ts"
 import { failureOf, standingOf } from "./failure.ts"
 import { finish } from "./finish.ts"
@@ -61,11 +63,25 @@ const start = (run: Run): Ending => {
   const first = run.here.at
   const loop = Effect.suspend((): Ending => {
     const unsendable = run.driver.fault()
-    if (unsendable === null) return Effect.flatMap(attempt(run, first), (seen) => decide(run, first, seen))
+    if (unsendable === null) return goOn(run, first)
     const code = "unpaired_tool_calls"
     return Effect.fail(makeModelError({ kind: "invalid_request", status: null, code, providerMessage: unsendable }))
   })
   return emit === null ? loop : Effect.andThen(emit({ _tag: "Started", requestId, policy, state: first.state }), loop)
+}
+
+/** A request that another process has begun goes on behind what was decided there. */
+const goOn = (run: Run, first: Position): Ending => {
+  const begin = Effect.suspend(() => Effect.flatMap(attempt(run, first), (seen) => decide(run, first, seen)))
+  const keep = run.options.keep ?? null
+  if (keep === null || keep.before === null) return begin
+  return Effect.flatMap(resume(run, keep), (resumed) => {
+    if (resumed === null) return begin
+    const { position, outcome, action } = resumed
+    if (action._tag === "Done" || action._tag === "Fail") return begin
+    run.here.at = position
+    return Effect.flatMap(takeUp(run, position, outcome, action), (next) => decide(run, position, next))
+  })
 }
 
 /** The loop: the machine decides about what was seen, and what comes of that is seen next. */
@@ -95,7 +111,7 @@ const decideAt = (run: Run, before: Position, seen: Seen, tick: Tick): Ending =>
       case "Fail":
         return Effect.fail(failureOf(run, position, action, tick))
       default:
-        return Effect.flatMap(follow(run, position, action, tick, note), (next) => decide(run, position, next))
+        return Effect.flatMap(follow(run, position, outcome, action, tick, note), (next) => decide(run, position, next))
     }
   }
   return emit === null
@@ -126,6 +142,7 @@ const tickFor = (run: Run, { outcome, movedMillis }: Seen): Effect.Effect<Tick> 
 const follow = Effect.fnUntraced(function* (
   run: Run,
   position: Position,
+  outcome: Outcome,
   action: Onward,
   tick: Tick,
   note: string | null
@@ -141,7 +158,25 @@ const follow = Effect.fnUntraced(function* (
     turn.gone = state.gone.map((at) => routeAt(policy, at))
   }
   if (note !== null && emit !== null) yield* emit({ _tag: "Noted", requestId, note })
+  yield* save(run, position, outcome, action)
   yield* wait(run, position, action, tick)
+  return yield* action._tag === "Compact" ? compact(run, position) : attempt(run, position)
+})
+
+/** What was decided by the process before: its wait goes on from its instant, and the backoff from its step. */
+const takeUp = Effect.fnUntraced(function* (
+  run: Run,
+  position: Position,
+  outcome: Outcome,
+  action: Onward
+): Effect.fn.Return<Seen> {
+  const { policy, turn } = run.options
+  const { state } = position
+  turn.route = routeAt(policy, state.route)
+  turn.gone = state.gone.filter((at) => at < policy.routes.length).map((at) => routeAt(policy, at))
+  for (let step = 0; step < state.transients; step += 1)
+    yield* run.backoff(run.clock.currentTimeMillisUnsafe(), outcome)
+  yield* wait(run, position, action, readTick(run))
   return yield* action._tag === "Compact" ? compact(run, position) : attempt(run, position)
 })
 

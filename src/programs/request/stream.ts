@@ -20,7 +20,8 @@ import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Progress } from "./attemptWatch.ts"
 import type { CompleteOptions } from "./complete.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
-import { makeExchange, type Exchange } from "./exchange.ts"
+import { isObject } from "../../domain/chat/json.ts"
+import { makeExchange, type Exchange, type WindowSnapshot } from "./exchange.ts"
 import type { Meter } from "./httpRequest.ts"
 import { recover } from "./recover.ts"
 
@@ -164,7 +165,17 @@ const makeDriver = (
     prepare: (action) => prepare(exchange, out, cell, action),
     compact: exchange.compact,
     merge: exchange.merge,
-    partial: () => exchange.partial(StreamView.partialOf(cell.view))
+    partial: () => exchange.partial(StreamView.partialOf(cell.view)),
+    handing: {
+      shown: () => cell.view.kept + cell.view.text,
+      snapshot: () => ({ window: exchange.snapshot(), view: cell.view }),
+      restore: (snapshot) => {
+        if (!isObject(snapshot) || !isObject(snapshot["view"])) return false
+        exchange.restore(snapshot["window"] as WindowSnapshot)
+        cell.view = { ...cell.view, ...snapshot["view"] }
+        return true
+      }
+    }
   }
 }
 
