@@ -185,9 +185,13 @@ export class NativeView {
     return this.finished && /^[:\s]/.test(decoder.decode(bytes))
   }
 
-  /** The last event of a body, which lacks its blank line: some clients of messages pass over it. */
+  /**
+   * The last event of a body, which lacks its blank line: another attempt's events may follow it, and clients of messages
+   * pass over an event without one.
+   */
   private ended(block: SseBlock): SseBlock {
-    if (this.options.wire.name !== "messages" || block.data === null) return block
+    const isEnd = this.finished && this.options.wire.name !== "messages"
+    if (isEnd || block.data === null) return block
     return { ...block, bytes: joined([block.bytes, encoder.encode("\n\n")]) }
   }
 

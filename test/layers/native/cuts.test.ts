@@ -234,6 +234,13 @@ const play = async (wire: WireName, seed: number, canBeSilent: boolean): Promise
   assert.strictEqual(final.deltas, want.text, told)
 }
 
+it.each([
+  ["chat", 1469],
+  ["responses", 3363]
+] as const)("ends an event that lost its blank line before another attempt goes on, on %s", async (wire, seed) => {
+  await play(wire, seed, false)
+})
+
 /** A hundred thousand on demand. */
 const seeds = Math.ceil(runs(100_000) / (isWhole ? 1 : 4))
 const patience = 60_000 + seeds * 100
