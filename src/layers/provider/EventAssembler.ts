@@ -11,6 +11,17 @@ import type { Usage } from "../../domain/chat/Usage.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
 import { cut, flaw, isFlaw, sentenceOf, type Flaw } from "../../domain/wires/wireReply.ts"
 
+/** As much of a text that holds no event as is looked at. */
+const longestWords = 2_000
+
+/** What stands in a text beside the fields and comments of an event stream. */
+const wordsIn = (text: string): string =>
+  text
+    .split(/\r\n|\n|\r/)
+    .filter((line) => !/^(data|event|id|retry)?:|^(data|event|id|retry)$/.test(line.trim()))
+    .join("\n")
+    .trim()
+
 /**
  * `feed` takes decoded text of any size (one network read) and returns its parts; `end` is called when the body has
  * ended. A fault ends the assembly.
@@ -27,6 +38,8 @@ export class EventAssembler {
   private readonly eventBytes: number
   /** Text since the last event: what one event may hold is bounded. */
   private pending = 0
+  /** What came before the first event. */
+  private lead = ""
 
   constructor(reader: EventReader, eventBytes: number = answerLimits.eventBytes) {
     this.reader = reader
@@ -56,6 +69,7 @@ export class EventAssembler {
   /** Parts of one network read; at least a sign of life. Look at `fault` and `done` after it. */
   feed(text: string): ReadonlyArray<ModelPart> {
     this.pending += text.length
+    if (this.events === 0 && this.lead.length < longestWords) this.lead += text.slice(0, longestWords)
     this.parser.feed(text)
     if (this.pending > this.eventBytes) this.fault ??= flaw("event_too_large", this.usage)
     if (this.done) this.finish()
@@ -87,6 +101,10 @@ export class EventAssembler {
   private finish(): void {
     if (this.fault !== null || this.isFinished) return
     this.isFinished = true
+    // A stream of plain words, without a single event: what the server says instead.
+    const words = this.events === 0 ? wordsIn(this.lead) : ""
+    if (words !== "") this.fault = this.reader.onEvent(undefined, words)
+    if (this.fault !== null) return
     const { finishReason, usage } = this.reader
     if (finishReason === null) {
       const code = this.events === 0 ? "empty_stream" : "no_finish_reason"

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import { parsedObject } from "../../domain/chat/json.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import { isMessage, type Message } from "../../domain/chat/Message.ts"
 import { needed } from "../provider/runtime.ts"
@@ -27,13 +28,9 @@ export interface Session {
 
 const bad = (path: string, reason: string): ConfigurationError => new ConfigurationError({ field: path, reason })
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null
-
 const messagesOf = (path: string, text: string): Result.Result<ReadonlyArray<Message>, ConfigurationError> => {
-  const parsed = Result.try((): unknown => JSON.parse(text))
-  const value = Result.isSuccess(parsed) ? parsed.success : null
-  if (!isObject(value)) return Result.fail(bad(path, "is not a saved session"))
+  const value = parsedObject(text)
+  if (value === null) return Result.fail(bad(path, "is not a saved session"))
   const found = value["version"]
   if (found !== version && (typeof found === "number" || typeof found === "string"))
     return Result.fail(bad(path, `is a session of version ${found}; this program reads version ${version}`))

@@ -1,4 +1,5 @@
 /** What tells one process from every other, also from a later one that got its number. */
+import { isCount, isText, parsedObject } from "../../domain/chat/json.ts"
 import { needed } from "../provider/runtime.ts"
 
 export interface ProcessMark {
@@ -59,18 +60,6 @@ export const isRunning = async (mark: ProcessMark): Promise<boolean> => {
 
 /** null = the text is no mark. */
 export const markOf = (text: string): ProcessMark | null => {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value !== "object" || value === null) return null
-    const [pid, host, started] = ["pid", "host", "started"].map((name): unknown => Reflect.get(value, name))
-    return typeof pid === "number" &&
-      Number.isSafeInteger(pid) &&
-      pid > 0 &&
-      typeof host === "string" &&
-      typeof started === "string"
-      ? { pid, host, started }
-      : null
-  } catch {
-    return null
-  }
+  const { pid, host, started } = parsedObject(text) ?? {}
+  return isCount(pid) && pid > 0 && isText(host) && isText(started) ? { pid, host, started } : null
 }

@@ -48,6 +48,11 @@ describe("a request that cannot be sent", () => {
     ["params.messages", { messages: [user], params: { messages: [] } }],
     ["params.max_tokens", { messages: [user], params: { max_tokens: 5 } }],
     ["params.max_completion_tokens", { messages: [user], params: { max_completion_tokens: 5 } }],
+    ["params.n", { messages: [user], params: { n: 2 } }],
+    ["params.n", { messages: [user], params: { n: 0 } }],
+    ["params.n", { messages: [user], params: { n: "1" } }],
+    ["params.functions", { messages: [user], params: { functions: [{ name: "SECRET" }] } }],
+    ["params.functions", { messages: [user], params: { functions: [] } }],
     ["temperature", { messages: [user], temperature: 0 }],
     ["response_format", { messages: [user], response_format: { type: "json_object" } }],
     ["max_tokens", { messages: [user], max_tokens: 5 }],
@@ -60,7 +65,7 @@ describe("a request that cannot be sent", () => {
     const fault = faultOf(request)
     assert.deepStrictEqual([fault?._tag, fault?.status, fault?.code], ["ModelRequestError", null, field])
     assert.strictEqual(fault?.message, `the request cannot be sent as it is (${field})`)
-    assert.match(fault?.guidance ?? "", /^Nothing was sent\. `[^`]+` (must|belongs|is set)/)
+    assert.match(fault?.guidance ?? "", /^Nothing was sent\. `[^`]+` (must|belongs|is set|is the legacy form)/)
     assert.notInclude(`${fault?.message}${fault?.guidance}${JSON.stringify(fault)}`, "SECRET")
   })
 

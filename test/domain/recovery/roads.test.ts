@@ -516,6 +516,34 @@ describe("classes", () => {
     )
   })
 
+  it.each<readonly [string, Faulted]>([
+    ["an answer", fault("malformed_response", { status: 200, code: "tool_calls_missing" })],
+    ["a call without a name", fault("malformed_response", { status: 200, code: "tool_call_without_name" })],
+    ["a refusal of the model's own call", fault("invalid_request", { status: 400, code: "tool_use_failed" })],
+    ["a finish word", fault("malformed_response", { status: 200, code: "MALFORMED_FUNCTION_CALL" })]
+  ])("ask for a botched sample again, at most twice in a row, and not at all in strict: %s", (_, botched) => {
+    let state: Partial<RecoveryState> = {}
+    const actions: Array<string> = []
+    for (let sample = 1; sample <= 3; sample += 1) {
+      const next = step(broad, botched, state)
+      actions.push(next.action._tag)
+      state = next.state
+    }
+    assert.deepStrictEqual(actions, ["Retry", "Retry", "Fail"])
+    assert.strictEqual(step(strict, botched).action._tag, "Fail")
+  })
+
+  it("begin to count botched samples anew behind another failure", () => {
+    const botched = fault("malformed_response", { status: 200, code: "tool_calls_missing" })
+    let state: Partial<RecoveryState> = {}
+    const actions = [botched, botched, fault("overloaded"), botched, botched, botched].map((outcome) => {
+      const next = step(broad, outcome, state)
+      state = next.state
+      return next.action._tag
+    })
+    assert.deepStrictEqual(actions, ["Retry", "Retry", "Retry", "Retry", "Retry", "Fail"])
+  })
+
   it("leave half of the time after the hint to the answer", () => {
     assert.deepStrictEqual(
       [

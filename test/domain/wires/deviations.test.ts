@@ -306,6 +306,27 @@ describe("a small deviation", () => {
     assert.strictEqual(Result.isFailure(read) ? read.failure.code : null, code)
   })
 
+  it.each<readonly [string, ReadonlyArray<string>]>([
+    ["in one line", ["upstream connect error or disconnect/reset before headers"]],
+    ["in lines that look like fields", ["error: no healthy upstream\n", "retry later\n\n"]],
+    ["behind comments", [": keep-alive\n\n", "The model is over capacity."]],
+    ["in pieces", ["no heal", "thy ups", "tream"]],
+    ["as a page", ["<html><body>502 Bad Gateway</body></html>"]]
+  ])("a whole stream of plain words is a fault that is told: %s", (_, pieces) => {
+    const read = streamed(generic, ...pieces)
+    assert.match(read.fault ?? "", /^server_error (upstream|error: no healthy|The model|no healthy|<html>)/)
+  })
+
+  it.each<readonly [string, ReadonlyArray<string>, string]>([
+    ["nothing at all", [], "interrupted empty_stream"],
+    ["comments alone", [": keep-alive\n\n", ": keep-alive\n\n"], "interrupted empty_stream"],
+    ["a word that keeps the line alive", ["ping\n\n"], "interrupted empty_stream"],
+    ["an event that was cut before its data", ["event: message\n"], "interrupted empty_stream"],
+    ["a piece of JSON", ['"choices":[{"delta'], "interrupted chunk_not_json"]
+  ])("no words are heard in %s", (_, pieces, fault) => {
+    assert.strictEqual(streamed(generic, ...pieces).fault, fault)
+  })
+
   it("an answer nested without end is malformed", () => {
     const text = `{"a":${"[".repeat(3_500)}${"]".repeat(3_500)}}`
     const read = readBody(contextOf(generic), text, {})

@@ -14,7 +14,7 @@ import type { Ended } from "../../../domain/recovery/outcomeOf.ts"
 import type { Flaw } from "../../../domain/wires/wireReply.ts"
 import type { AnswerCase } from "./answerCase.ts"
 import { isRetried, nextOf, type Next } from "./nextOf.ts"
-import { readAnswer, type Reading } from "./readAnswer.ts"
+import { readAnswer, warningsOf, type Reading } from "./readAnswer.ts"
 
 export interface Explanation {
   readonly id: string
@@ -107,6 +107,14 @@ const explainValue = (
   }
 }
 
+/** What is malformed to the letter, and read all the same by recovery. */
+const readAllTheSame = (profile: ProviderProfile, given: AnswerCase): ReadonlyArray<string> => {
+  const warnings = warningsOf(profile, given)
+  if (warnings === null) return []
+  const told = warnings.length === 0 ? "" : `, and warns: ${warnings.join(" ")}`
+  return [`recovery reads this answer as a reply under the profile ${profile.name}${told}`]
+}
+
 const explainFault = (
   profile: ProviderProfile,
   given: AnswerCase,
@@ -131,8 +139,10 @@ const explainFault = (
   const retryable = retryableIn(next)
   // The order of the hints is their authority; strict fails on a bad one instead of going on to the next.
   const obeyed = hints.find((one) => waitOf(one, given.wallMillis) !== null)
+  const common = commonOf(profile, given, hints)
   return {
-    ...commonOf(profile, given, hints),
+    ...common,
+    notes: kind === "malformed_response" ? [...common.notes, ...readAllTheSame(profile, given)] : common.notes,
     kind: kind === "interrupted" || kind === "empty_reply" ? "malformed_response" : kind,
     code,
     obeyed: retryable.strict || retryable.broad ? (obeyed?.source ?? null) : null,

@@ -43,16 +43,17 @@ const noStatus = (field: string) =>
     reason: "is a body whose codes decide nothing without its status: paste the answer as `curl -i` prints it"
   })
 
-const jsonLines = (text: string): Result.Result<ReadonlyArray<unknown>, unknown> =>
-  Result.try((): ReadonlyArray<unknown> => {
-    const trimmed = text.trim()
-    const whole = parse(trimmed)
-    if (Result.isSuccess(whole)) return Array.isArray(whole.success) ? whole.success : [whole.success]
-    return trimmed
+const jsonLines = (text: string): Result.Result<ReadonlyArray<unknown>, unknown> => {
+  const trimmed = text.trim()
+  const whole = parse(trimmed)
+  if (Result.isSuccess(whole)) return Result.succeed(Array.isArray(whole.success) ? whole.success : [whole.success])
+  return Result.all(
+    trimmed
       .split(/\r?\n/)
       .filter((line) => line.trim() !== "")
-      .map((line): unknown => JSON.parse(line))
-  })
+      .map((line) => parse(line))
+  )
+}
 
 interface Expected {
   readonly bestKind: string

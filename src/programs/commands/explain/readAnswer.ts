@@ -17,8 +17,8 @@ import { nothingSeen, type Seen } from "../../../domain/recovery/Outcome.ts"
 import type { Ended } from "../../../domain/recovery/outcomeOf.ts"
 import { eventReaderOf } from "../../../domain/wires/openAiReader.ts"
 import { readBody } from "../../../domain/wires/openAiWire.ts"
-import type { Flaw, ReadContext } from "../../../domain/wires/wireReply.ts"
-import { EventAssembler } from "../../../layers/provider/EventAssembler.ts"
+import { sentenceOf, type Flaw, type ReadContext } from "../../../domain/wires/wireReply.ts"
+import { EventAssembler, eventsAsReply } from "../../../layers/provider/EventAssembler.ts"
 import { isRecord, type AnswerCase } from "./answerCase.ts"
 import { isNative, nativeFinish, nativeStopWord } from "./nativeReply.ts"
 /** What an answer is, and what a consumer of its stream has seen before it ended. */
@@ -65,12 +65,10 @@ const nativeFailure = (profile: ProviderProfile, answer: Answer): Verdict | null
   return typeof response === "object" && response !== null ? inBandFault(profile, { ...answer, body: response }) : null
 }
 
-/** `explain` judges by the letter of the API; what recovery reads all the same is told in a reply's warnings. */
-const toTheLetter = (profile: ProviderProfile): ReadContext => ({
-  profile: { ...profile, exact: true },
-  model: "unknown",
-  requestId: null
-})
+const contextOf = (profile: ProviderProfile): ReadContext => ({ profile, model: "unknown", requestId: null })
+
+/** `explain` judges by the letter of the API; what recovery reads all the same is told beside the judgement. */
+const toTheLetter = (profile: ProviderProfile): ReadContext => contextOf({ ...profile, exact: true })
 
 const readWhole = (profile: ProviderProfile, given: AnswerCase): Found => {
   const { headers } = given
@@ -114,6 +112,23 @@ const readStream = (profile: ProviderProfile, given: AnswerCase, sse: string): R
     found: assembler.fault ?? (end === undefined ? flawOf("interrupted", "no_finish_reason") : end.reply),
     seen: { delivered, unfinishable: delivered === 0 && isMore, replayDiffers: false }
   }
+}
+
+/** Warnings with which recovery reads an answer under this profile; null = it reads it no more than the letter does. */
+export const warningsOf = (profile: ProviderProfile, given: AnswerCase): ReadonlyArray<string> | null => {
+  if (profile.exact || given.status < 200 || given.status > 299 || isNative(given.body)) return null
+  const context = contextOf(profile)
+  const reply =
+    given.sse === null
+      ? readBody(
+          context,
+          typeof given.body === "string" ? given.body : JSON.stringify(given.body ?? null),
+          given.headers
+        )
+      : eventsAsReply(new EventAssembler(eventReaderOf(context, given.headers)), given.sse)
+  if (Result.isFailure(reply)) return null
+  // Events are what was asked for here.
+  return reply.success.warnings.filter((warning) => given.sse === null || warning !== sentenceOf("events_for_a_body"))
 }
 
 const isReply = (body: unknown): boolean => isNative(body) || (isRecord(body) && "choices" in body)

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Result from "effect/Result"
 import { Command, Flag } from "effect/cli"
+import { isJson, parsedObject } from "../../../domain/chat/json.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { FleetRow } from "./FleetRow.ts"
 import { peerNames, type PeerName } from "./Peers.ts"
@@ -99,13 +100,10 @@ const policyOf = Effect.fnUntraced(function* (name: string) {
   const text = yield* Effect.mapError(readText(name), () =>
     bad("--policy", `(${name}) is no preset, no peer and no readable file`)
   )
-  const parsed: unknown = yield* Effect.try({
-    try: (): unknown => JSON.parse(text),
-    catch: () => bad(name, "is not JSON")
-  })
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
-    return yield* bad(name, "is not a JSON object with policy fields")
-  const { preset: base, ...fields } = { preset: "broad", ...parsed }
+  if (!isJson(text)) return yield* bad(name, "is not JSON")
+  const parsed = parsedObject(text)
+  if (parsed === null) return yield* bad(name, "is not a JSON object with policy fields")
+  const { preset: base = "broad", ...fields } = parsed
   const from = presetOf(base)
   if (from === undefined) return yield* bad(`${name}: preset`, `is none of ${Object.keys(presets).join(", ")}`)
   return { _tag: "Machine", name, policy: yield* build({ ...from, ...fields }) } satisfies FleetPolicy

@@ -286,3 +286,38 @@ describe("what comes next", () => {
     ])
   })
 })
+
+describe("an answer that is malformed to the letter", () => {
+  const answer = (body: object): AnswerCase => read({ id: "a", status: 200, headers: {}, body })
+  const withoutId = answer({
+    choices: [
+      {
+        index: 0,
+        finish_reason: "tool_calls",
+        message: { role: "assistant", content: null, tool_calls: [{ type: "function", function: { name: "f" } }] }
+      }
+    ]
+  })
+
+  it("says so when recovery reads it all the same, and with which warnings", () => {
+    const found = explainAnswer(generic, withoutId)
+    assert.strictEqual(found.kind, "malformed_response")
+    assert.deepStrictEqual(found.notes, [
+      "recovery reads this answer as a reply under the profile generic, and warns: A tool call came without arguments: it is read as one with none. A tool call came without an id and was given one."
+    ])
+  })
+
+  it("says so of a stream, too", () => {
+    const chunk = { choices: [{ index: 0, delta: { content: [{ type: "text", text: "x" }] }, finish_reason: "stop" }] }
+    const found = explainAnswer(generic, { ...withoutId, body: null, sse: `data: ${JSON.stringify(chunk)}\n\n` })
+    assert.strictEqual(found.kind, "malformed_response")
+    assert.deepStrictEqual(found.notes, [
+      "recovery reads this answer as a reply under the profile generic, and warns: The content came as a list of parts; its texts were joined."
+    ])
+  })
+
+  it("says nothing where recovery does not read it either", () => {
+    assert.deepStrictEqual(explainAnswer(profileNamed("openai")!, withoutId).notes, [])
+    assert.deepStrictEqual(explainAnswer(generic, answer({ choices: [] })).notes, [])
+  })
+})
