@@ -18,11 +18,14 @@ const onReaderGone = (): void => {
   process.stderr.on("error", onFailure)
 }
 
-/** A terminal that is closed ends the command as SIGTERM does, once: shells tell it more than one time. */
+/**
+ * A terminal that is closed ends the command as SIGTERM does, once: shells tell it more than one time. A command that
+ * listens itself means something else by it.
+ */
 const onHangUp = (): void => {
   let isEnding = false
   process.on("SIGHUP", () => {
-    if (isEnding) return
+    if (isEnding || process.listenerCount("SIGHUP") > 1) return
     isEnding = true
     if (!process.emit("SIGTERM")) process.exit(exitCodes.interrupted)
   })

@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as ByteSize from "effect/ByteSize"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { describe as describePolicy } from "../../../src/domain/recovery/describe.ts"
 import { requestSettings, settingsOutline, withVariables } from "../../../src/programs/commands/Settings.ts"
@@ -11,9 +13,28 @@ const good: Variables = { OPENAI_API_KEY: "sk-secret-value", OPENAI_MODEL: "larg
 
 const resolved = (variables: Variables) => requestSettings("strict").pipe(withVariables(variables))
 
+const none = Option.none()
+const regularFile: FileSystem.File.Info = {
+  type: "File",
+  mtime: none,
+  atime: none,
+  birthtime: none,
+  dev: 0n,
+  ino: none,
+  mode: 0o600,
+  nlink: none,
+  uid: none,
+  gid: none,
+  rdev: none,
+  size: ByteSize.bytes(1),
+  blksize: none,
+  blocks: none
+}
+
 /** A working folder with this `.env`. */
 const folder = (dotEnv: string) =>
   FileSystem.layerNoop({
+    stat: (path) => (path === ".env" ? Effect.succeed(regularFile) : Effect.die(`no ${path}`)),
     readFileString: (path) => (path === ".env" ? Effect.succeed(dotEnv) : Effect.die(`no ${path}`))
   })
 

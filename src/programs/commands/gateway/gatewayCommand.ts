@@ -1,18 +1,8 @@
-/** `holdfast gateway`: serves until it is told to stop; reads its file again on SIGHUP and when the file changes. */
-import { readFileSync, watch, type FSWatcher } from "node:fs"
-import { basename, dirname } from "node:path"
+/** `holdfast gateway`: its flags. What it needs is loaded when it runs. */
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { Command, Flag } from "effect/cli"
-import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
-import { makeBudgets } from "./budgets.ts"
-import { readConfigText } from "./configText.ts"
-import { environmentConfig } from "./environmentConfig.ts"
-import { fromLitellm } from "./fromLitellm.ts"
-import { makeParts, makeShared } from "./gateway.ts"
-import { resolveConfig, type GatewayConfig } from "./GatewayConfig.ts"
-import { startServer, type GatewayServer } from "./server.ts"
 
 const flags = {
   config: Flag.String("config").pipe(Flag.withDescription("configuration file, JSON or YAML"), Flag.optional),
@@ -24,135 +14,22 @@ const flags = {
   )
 }
 
-/** Requests under way may end within so many milliseconds after SIGTERM or SIGINT. */
-const graceMillis = 30_000
-/** A file that is being written changes several times: it is read when it has rested for so long. */
-const settleMillis = 200
-
-const readText = (path: string): string => {
-  try {
-    return readFileSync(path, "utf8")
-  } catch (cause) {
-    const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : "it failed"
-    throw new ConfigurationError({ field: path, reason: `cannot be read (${code})` })
-  }
-}
-
-const load = (path: string | null, port: number | null): GatewayConfig => {
-  const config =
-    path === null
-      ? environmentConfig(process.env, port)
-      : resolveConfig(basename(path), readConfigText(basename(path), readText(path)), process.env)
-  return port === null ? config : { ...config, port }
-}
-
-/** What a configuration throws is an answer to its writer. */
-const attempt = <A>(body: () => A): Effect.Effect<A, ConfigurationError> =>
-  Effect.suspend(() => {
-    try {
-      return Effect.succeed(body())
-    } catch (cause) {
-      if (cause instanceof ConfigurationError) return Effect.fail(cause)
-      throw cause
-    }
-  })
-
-const describe = (config: GatewayConfig): string =>
-  [...config.routes.values()]
-    .map((route) => {
-      const targets = [{ upstream: route.upstream, model: route.model ?? "as asked" }, ...route.fallbacks]
-      return `  ${route.name}: ${targets.map(({ upstream, model }) => `${model} at ${upstream.name}`).join(", then ")}`
-    })
-    .join("\n")
-
-const say = (text: string): void => {
-  process.stderr.write(`${text}\n`)
-}
-
-/** Calls back when the file has changed and rests. Null = there is nothing to watch. */
-const watchFile = (path: string, onChange: () => void): FSWatcher | null => {
-  let timer: NodeJS.Timeout | null = null
-  try {
-    // The folder, since editors put a new file in the place of the old one.
-    return watch(dirname(path) === "" ? "." : dirname(path), (_event, name) => {
-      if (name !== null && name !== basename(path)) return
-      if (timer !== null) clearTimeout(timer)
-      timer = setTimeout(onChange, settleMillis)
-    })
-  } catch {
-    return null
-  }
-}
-
-const stopped = Effect.callback<void>((resume) => {
-  const stop = (): void => resume(Effect.void)
-  process.once("SIGTERM", stop)
-  process.once("SIGINT", stop)
-  return Effect.sync(() => {
-    process.off("SIGTERM", stop)
-    process.off("SIGINT", stop)
-  })
-})
-
-/** A file that cannot be read or is wrong changes nothing. */
-const reloader =
-  (path: string, port: number | null, server: GatewayServer, put: (config: GatewayConfig) => void) => () => {
-    try {
-      const config = load(path, port)
-      put(config)
-      say(`holdfast: the configuration was read again\n${describe(config)}`)
-    } catch (cause) {
-      if (!(cause instanceof ConfigurationError)) throw cause
-      say(`holdfast: the configuration was not taken, ${server.address} goes on as before: ${cause.message}`)
-    }
-  }
-
-const serve = Effect.fnUntraced(function* (path: string | null, port: number | null, config: GatewayConfig) {
-  let server: GatewayServer | null = null
-  const budgets = makeBudgets(() => Date.now())
-  const shared = makeShared(budgets, () => server?.inFlight() ?? 0)
-  const onFault = (cause: unknown): void =>
-    say(`holdfast: a request could not be handled (${cause instanceof Error ? cause.name : typeof cause})`)
-  const started = yield* Effect.tryPromise({
-    try: () => startServer({ parts: makeParts(config, shared), budgets, onFault }),
-    catch: (cause) =>
-      new ConfigurationError({
-        field: `listen ${config.host}:${config.port}`,
-        reason: `cannot be listened on (${cause instanceof Error && "code" in cause ? String(cause.code) : "it failed"})`
-      })
-  })
-  server = started
-  yield* Effect.sync(() => say(`holdfast: listening on ${started.address}\n${describe(config)}`))
-  const reload = path === null ? null : reloader(path, port, started, (next) => started.use(makeParts(next, shared)))
-  const watcher = path === null || reload === null ? null : watchFile(path, reload)
-  if (reload !== null) process.on("SIGHUP", reload)
-  yield* stopped
-  watcher?.close()
-  if (reload !== null) process.off("SIGHUP", reload)
-  yield* Effect.promise(() => started.drain(graceMillis))
-})
-
 export const gateway = Command.make(
   "gateway",
   flags,
   Effect.fnUntraced(function* (input) {
+    const { describe, load, mapLitellm, say, serve } = yield* Effect.promise(() => import("./serveGateway.ts"))
     const litellm = Option.getOrNull(input.fromLitellm)
     if (litellm !== null) {
-      const given = yield* attempt(() =>
-        fromLitellm(basename(litellm), readConfigText(basename(litellm), readText(litellm)).value)
-      )
+      const given = yield* mapLitellm(litellm)
       yield* Console.log(JSON.stringify(given.config, null, 2))
       const lines = [...given.mapped.map((line) => `mapped: ${line}`), ...given.left.map((line) => `left: ${line}`)]
-      yield* Effect.sync(() => say(lines.join("\n")))
-      return
+      return yield* Effect.sync(() => say(lines.join("\n")))
     }
     const path = Option.getOrNull(input.config)
     const port = Option.getOrNull(input.port)
-    const config = yield* attempt(() => load(path, port))
-    if (input.check) {
-      yield* Console.log(`${path ?? "the environment"}: fine\n${describe(config)}`)
-      return
-    }
+    const config = yield* load(path, port)
+    if (input.check) return yield* Console.log(`${path ?? "the environment"}: fine\n${describe(config)}`)
     yield* serve(path, port, config)
   })
 ).pipe(
