@@ -168,7 +168,8 @@ const succeed = (call: NativeCall, edge: Edge, { head, body }: NativeReply): voi
     return
   }
   const headers = withTrail(passedHeaders(head.headers), edge.trail(), call.off)
-  edge.respond(new Response(body.slice().buffer, { status: head.status, headers }))
+  // A copy: the bytes may be a view of a pool that holds other answers.
+  edge.respond(new Response(new Uint8Array(body), { status: head.status, headers }))
 }
 
 const fail = (

@@ -91,6 +91,9 @@ const withoutEnd = (block: SseBlock): SseBlock => {
   return { ...block, data, bytes: encoder.encode(`data: ${data}\n\n`) }
 }
 
+/** Shorter texts are repeated for good reasons. */
+const leastEcho = 24
+
 const interrupted = (code: string): Flaw => ({ kind: "interrupted", code, usage: null })
 
 export class NativeView {
@@ -107,6 +110,9 @@ export class NativeView {
   private textBlocks = 0
   private stitcher: Stitcher | null = null
   private replay: { readonly expected: string; matched: number } | null = null
+  /** Text of the fragments so far; what a continuation says at its start while it may be their repetition. */
+  private told = ""
+  private echo: { readonly expected: string; said: string } | null = null
   readonly shown: Shown = { text: "", reasoning: false, other: false }
   replayDiffers = false
   private events = 0
@@ -228,7 +234,11 @@ export class NativeView {
     const text = brought.text === null ? null : this.fresh(brought.text)
     if (brought.text !== null && text === null) return this.differs()
     this.hold({ block, text, isReasoning: brought.reasoning, isComment: false })
-    if (brought.call || this.finished) this.isHolding = true
+    if (brought.call || this.finished) {
+      this.isHolding = true
+      this.endEcho()
+    }
+    if (this.echo !== null) return null
     if (isOutput && !this.isHolding && !this.options.isVerified) this.flush(usage)
     return null
   }
@@ -249,6 +259,8 @@ export class NativeView {
       if (typeof response === "object" && response !== null && "id" in response && typeof response.id === "string")
         this.id = response.id
     }
+    // An answer that has failed is kept as a failed one: its stream has nothing more to give.
+    if (data.includes('"response.failed"')) this.id = null
     const number = Number(/"sequence_number":\s*(\d+)/.exec(data)?.[1] ?? -1)
     if (number < 0) return false
     if (this.isTakenUp && number <= this.sequence) return true
@@ -266,12 +278,33 @@ export class NativeView {
 
   /** The part of a text that is new to the client; null = the replay says something else. */
   private fresh(text: string): string | null {
+    if (this.echo !== null) return this.beyondEcho(this.echo, text)
     if (this.replay === null) return text
     const want = this.replay.expected.slice(this.replay.matched, this.replay.matched + text.length)
     if (!text.startsWith(want)) return null
     this.replay.matched += want.length
     if (this.replay.matched === this.replay.expected.length) this.replay = null
     return text.slice(want.length)
+  }
+
+  /** A model that was asked to go on may begin anew: what it repeats word for word is not shown twice. */
+  private beyondEcho(echo: { readonly expected: string; said: string }, text: string): string {
+    const said = echo.said + text
+    if (said.length < echo.expected.length && echo.expected.startsWith(said)) {
+      echo.said = said
+      return ""
+    }
+    this.echo = null
+    return said.startsWith(echo.expected) ? said.slice(echo.expected.length) : said
+  }
+
+  /** The continuation ended within what it might have repeated: it was new. */
+  private endEcho(): void {
+    const said = this.echo?.said ?? ""
+    this.echo = null
+    const last = this.held.findLastIndex(({ text }) => text !== null)
+    const one = this.held[last]
+    if (said !== "" && one !== undefined) this.held[last] = { ...one, text: `${said}${one.text ?? ""}` }
   }
 
   /** Shows what is held. */
@@ -344,6 +377,7 @@ export class NativeView {
   /** The next attempt begins again: what it repeats of the shown text is not shown again. */
   splice(): void {
     this.stitch()
+    this.echo = null
     this.replay = this.shown.text === "" ? null : { expected: this.shown.text, matched: 0 }
   }
 
@@ -351,7 +385,9 @@ export class NativeView {
   goOn(): void {
     this.stitch()
     this.replay = null
+    this.told += this.shown.text
     this.shown.text = ""
+    this.echo = this.told.length < leastEcho ? null : { expected: this.told, said: "" }
   }
 
   /** Text that is still held in an answer that will be continued belongs to the client; the answer's end does not. */

@@ -54,6 +54,10 @@ export const unauthorized = (wire: AnswerWire): Response =>
 export const notFound = (wire: AnswerWire, message: string, code = "not_found"): Response =>
   refuse(wire, { status: 404, type: "invalid_request_error", anthropicType: "not_found_error", code, message })
 
+/** A run that cannot be joined as asked. */
+export const runRefused = (wire: AnswerWire, status: number, message: string): Response =>
+  refuse(wire, { status, ...invalid, code: "run_not_joined", message })
+
 /** The gateway itself is full, or about to stop. */
 export const busy = (wire: AnswerWire, seconds: number, message: string): Response =>
   refuse(wire, {

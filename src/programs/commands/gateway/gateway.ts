@@ -186,20 +186,27 @@ const billedTokens = (receipt: {
 
 const onNative =
   (fetches: ReturnType<typeof makeFetches>, shared: Shared) =>
-  (call: GatewayCall): Promise<Response> => {
+  async (call: GatewayCall): Promise<Response> => {
     const { route, wire, target } = call
+    let billed: number | null = null
     const url = addressAt(route.upstream, target.path, target.query)
     const { text, model } = withModel(url, call.text, route.model)
     const fetch = fetches(route, wire, model, call.fallback)
-    return fetch(
+    const answer = await fetch(
       url,
       { method: "POST", headers: headersFor(route.upstream, wire, call.headers), body: text, signal: call.signal },
       {
-        onEnd: call.onEnd,
+        onEnd: (receipt) => {
+          billed = billedTokens(receipt)
+          call.onEnd(receipt)
+        },
         keepAlive: { afterMillis: shared.keepAliveMillis },
-        closing: (trail) => `: holdfast billed ${billedTokens({ trail })} tokens in ${trail.length} requests\n\n`
+        closing: (trail) => `holdfast billed ${billedTokens({ trail })} tokens in ${trail.length} requests`
       }
     )
+    // The head of a stream leaves before its end: there the number stands in a comment.
+    if (billed !== null) answer.headers.set("x-holdfast-billed-tokens", String(billed))
+    return answer
   }
 
 const modelsOf = (config: GatewayConfig): Response => {

@@ -2,6 +2,7 @@
  * The gateway as an HTTP server. Every request is looked at from the outside in: its target, who asks, whether there is
  * room, its body, its route, its budget; then the one seam of native requests answers it.
  */
+import { createHash } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo, Socket } from "node:net"
 import { parsedObject } from "../../../domain/chat/json.ts"
@@ -13,6 +14,8 @@ import { endpointOf, targetOf, type Endpoint, type Target } from "./endpoints.ts
 import { isLoopback, type GatewayConfig, type GatewayKey, type ResolvedRoute } from "./GatewayConfig.ts"
 import { goneSignal, headersOnward, jsonAnswer, readRequestBody, writeAnswer } from "./httpBridge.ts"
 import type { makeKeyCheck } from "./keys.ts"
+import { makeFailedLately, type FailedLately } from "./failedLately.ts"
+import { makeRuns, type Runs } from "./runs.ts"
 
 export type Wire = NonNullable<AnswerWire>
 
@@ -118,6 +121,8 @@ interface Visit {
   readonly response: ServerResponse
   readonly parts: GatewayParts
   readonly budgets: Budgets
+  readonly runs: Runs
+  readonly failedLately: FailedLately
   readonly key: GatewayKey | null
   readonly endpoint: Endpoint
   readonly target: Target
@@ -125,7 +130,7 @@ interface Visit {
 }
 
 const onNative = async (visit: Visit, wire: Wire): Promise<Response> => {
-  const { parts, request, response, budgets, key, target } = visit
+  const { parts, request, response } = visit
   const { config } = parts
   const encoding = request.headers["content-encoding"]
   if (encoding !== undefined && encoding !== "identity")
@@ -151,21 +156,101 @@ const onNative = async (visit: Visit, wire: Wire): Promise<Response> => {
       `No route serves the model ${JSON.stringify(model.slice(0, 200))}.`,
       "model_not_found"
     )
-  const admitted = budgets.admit(key, parts.worstOf(asked, read.text, read.object))
+  const id = request.headers["x-holdfast-run-id"]
+  if (id === undefined || id === "") return askOnce(visit, { wire, asked, ...read }, goneSignal(response))
+  return onRun(visit, { wire, asked, ...read }, String(id))
+}
+
+/** A request that has been read and has a route. */
+interface ReadCall {
+  readonly wire: Wire
+  readonly asked: ResolvedRoute
+  readonly text: string
+  readonly object: Readonly<Record<string, unknown>>
+}
+
+/** A run is its caller's: the id of another key is another run. */
+const onRun = async (visit: Visit, call: ReadCall, id: string): Promise<Response> => {
+  const { wire } = call
+  const { request, runs, key, target } = visit
+  if (!/^[\w.:-]{1,128}$/.test(id))
+    return answers.badRequest(wire, "The header x-holdfast-run-id is not 1 to 128 letters, digits or any of _ . : -")
+  const given = String(request.headers["x-holdfast-offset"] ?? "0")
+  if (!/^\d{1,15}$/.test(given))
+    return answers.badRequest(wire, "The header x-holdfast-offset is not a number of bytes.")
+  const digest = createHash("sha256").update(`${target.path}\n${call.text}`).digest("hex")
+  // Leaving does not end it: that is what the id is there for.
+  const goesOn = new AbortController().signal
+  const attached = await runs.attach(`${key?.name ?? ""}\u0000${id}`, digest, Number(given), () =>
+    askOnce(visit, call, goesOn)
+  )
+  switch (attached._tag) {
+    case "Answer":
+      return attached.answer
+    case "Other":
+      return answers.runRefused(wire, 409, "The x-holdfast-run-id is that of another request.")
+    case "Gone":
+      return answers.runRefused(wire, 410, "The bytes at x-holdfast-offset are not kept any more.")
+    case "Beyond":
+      return answers.runRefused(wire, 416, "The answer ended before x-holdfast-offset.")
+  }
+}
+
+/** What is asked of whom; not the body as it is, since agents write a new turn's number into each repetition. */
+const digestOf = ({ key, target, request }: Visit, { object }: ReadCall): string => {
+  const fallback = request.headers["x-holdfast-fallback"] ?? ""
+  const asked = [key?.name ?? "", target.path, fallback, object["model"], object["messages"] ?? object["input"]]
+  return createHash("sha256").update(JSON.stringify(asked)).digest("hex")
+}
+
+/** Recovery has tried for as long as it may: the same request at once would only do it all again. */
+const isExhausted = (answer: Response, began: number): boolean =>
+  (answer.status >= 500 || answer.status === 408) &&
+  answer.headers.get("x-should-retry") === "false" &&
+  answer.headers.has("x-holdfast-trail") &&
+  performance.now() - began > worthKeepingMillis
+
+/** A failure that came at once costs little to come by again. */
+const worthKeepingMillis = 1_000
+
+/** Asks; or tells again what the very same request was told a moment ago, when its client does not read what it is told. */
+const askOnce = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promise<Response> => {
+  const { failedLately } = visit
+  const told = failedLately.again(() => digestOf(visit, call))
+  if (told !== null)
+    return new Response(told.body, {
+      status: told.status,
+      headers: [
+        ...told.headers.map(([name, value]): [string, string] => [name, value]),
+        ["x-holdfast-repeated", "true"]
+      ]
+    })
+  const began = performance.now()
+  const answer = await askNative(visit, call, signal)
+  if (!isExhausted(answer, began)) return answer
+  const body = await answer.clone().text()
+  failedLately.keep(digestOf(visit, call), { status: answer.status, headers: [...answer.headers], body })
+  return answer
+}
+
+const askNative = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promise<Response> => {
+  const { wire, asked, text, object } = call
+  const { parts, request, budgets, key, target } = visit
+  const { config } = parts
+  const admitted = budgets.admit(key, parts.worstOf(asked, text, object))
   const route = admitted._tag === "Admitted" ? asked : cheaperOf(config, key)
   if (route === null || (admitted._tag === "Refused" && route === asked))
     return admitted._tag === "Refused"
       ? answers.overBudget(wire, admitted.limit, admitted.seconds)
       : answers.broken(wire)
   const fallback = request.headers["x-holdfast-fallback"]
-  const signal = goneSignal(response)
   return parts.native({
     wire,
     route,
     fallback: typeof fallback === "string" && fallback !== "" ? fallback : null,
     target,
     headers: onwardFor(visit, route),
-    text: read.text,
+    text,
     signal,
     onEnd: ({ billed, trail }) => {
       if (admitted._tag !== "Admitted") return
@@ -256,6 +341,8 @@ interface State {
   parts: GatewayParts
   inFlight: number
   isDraining: boolean
+  readonly runs: Runs
+  readonly failedLately: FailedLately
 }
 
 const serve = async (
@@ -278,7 +365,18 @@ const serve = async (
   if (endpoint._tag === "Ready" && state.isDraining) return writeAnswer(jsonAnswer(503, { ready: false }), response)
   if (endpoint._tag === "Native" && state.inFlight > parts.config.concurrent)
     return writeAnswer(answers.busy(wire, 1, "The gateway has as many requests under way as it takes."), response)
-  const visit: Visit = { request, response, parts, budgets: options.budgets, key, endpoint, target, wire }
+  const visit: Visit = {
+    request,
+    response,
+    parts,
+    budgets: options.budgets,
+    runs: state.runs,
+    failedLately: state.failedLately,
+    key,
+    endpoint,
+    target,
+    wire
+  }
   const answer = await answerTo(visit).catch((cause: unknown) => {
     // A client that has left is no fault of the gateway.
     if (!response.destroyed) options.onFault(cause)
@@ -299,7 +397,13 @@ const openOn = (server: Server, host: string, port: number): Promise<AddressInfo
 
 /** Listens; rejects when it cannot. */
 export const startServer = async (options: ServerOptions): Promise<GatewayServer> => {
-  const state: State = { parts: options.parts, inFlight: 0, isDraining: false }
+  const state: State = {
+    parts: options.parts,
+    inFlight: 0,
+    isDraining: false,
+    runs: makeRuns(() => Date.now()),
+    failedLately: makeFailedLately(() => Date.now())
+  }
   const server = createServer(
     {
       headersTimeout: headersMillis,
