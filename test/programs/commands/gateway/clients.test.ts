@@ -1,5 +1,6 @@
 /** The SDKs' own clients, their retries left on, over real sockets: what they get, and how often they ask. */
 import Anthropic, {
+  AuthenticationError as AnthropicAuthentication,
   InternalServerError as AnthropicServerError,
   RateLimitError as AnthropicRateLimit
 } from "@anthropic-ai/sdk"
@@ -141,7 +142,7 @@ describe.each(names)("%s through the gateway", (way) => {
       status: 401,
       type: "authentication_error",
       openai: AuthenticationError,
-      anthropic: Anthropic.AuthenticationError,
+      anthropic: AnthropicAuthentication,
       asks: 1
     }
   ])("throws its own type for $status, and asks once", async ({ status, type, openai, anthropic, asks }) => {
