@@ -7,16 +7,18 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import type * as Fiber from "effect/Fiber"
+import * as Result from "effect/Result"
 import { unpriced } from "../domain/budget/Budget.ts"
 import { ConfigurationError } from "../domain/failure/ConfigurationError.ts"
 import { snapshot } from "../domain/chat/snapshot.ts"
 import type { ModelReply } from "../domain/chat/ModelReply.ts"
-import type { RequestInput } from "../domain/chat/ModelRequest.ts"
+import type { ModelRequest, RequestInput } from "../domain/chat/ModelRequest.ts"
 import { isStructured } from "../domain/chat/structured.ts"
 import type { RecoveryEvent } from "../domain/recovery/RecoveryEvent.ts"
 import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/recovery/RecoveryPolicy.ts"
 import { checkedRequest } from "../domain/failure/requestFault.ts"
-import { complete } from "../programs/request/complete.ts"
+import { complete, type CompleteOptions } from "../programs/request/complete.ts"
 import type { RecoverOptions } from "../programs/request/Run.ts"
 import { quiet } from "../programs/request/listener.ts"
 import { makeRouteAdmission } from "../programs/request/routeAdmission.ts"
@@ -36,6 +38,9 @@ import * as HealthMemory from "./stores/HealthMemory.ts"
 import { refuseUnknown } from "../domain/failure/unknownOptions.ts"
 
 type Client = (typeof ModelClient)["Service"]
+
+/** Where a call stands: what is set around it, fiber-locally. */
+type Around = Fiber.Fiber<unknown, unknown>
 
 export interface RecoveryOptions {
   /** Clients beside the default one, by the name a route gives (`{ model: "small", client: "backup" }`). */
@@ -120,52 +125,53 @@ export const layer = (
         return `${prefix}-${count}`
       }
 
-      const resolve = Effect.fnUntraced(function* (base: RecoveryPolicy) {
-        const override = yield* PolicyOverride
-        const deadline = yield* DeadlineOverride
+      /** The policy of a call, with what is replaced around it. What is bad about that is thrown: a defect. */
+      const resolve = (base: RecoveryPolicy, around: Around): RecoveryPolicy => {
+        const override = around.getRef(PolicyOverride)
+        const deadline = around.getRef(DeadlineOverride)
         if (override === null && deadline === null) return base
         const resolved = new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
         const unknown = unknownClientOf(resolved, clients)
-        return unknown === null ? resolved : yield* Effect.die(unknown)
-      })
+        if (unknown !== null) throw unknown
+        return resolved
+      }
 
-      const setUp = Effect.fnUntraced(function* (input: RequestInput, listen: Listen | null) {
-        const request = yield* Effect.fromResult(checkedRequest(input))
-        const priority = request.priority ?? (yield* PriorityOverride) ?? "foreground"
-        const found = yield* resolve(priority === "background" ? backgroundPolicy : policy)
+      const providerOf = (route: Route): string | null => clientOf(route.client).provider ?? null
+
+      const optionsOf = (request: ModelRequest, listen: Listen | null, around: Around): CompleteOptions => {
+        const priority = request.priority ?? around.getRef(PriorityOverride) ?? "foreground"
+        const role = priority === "background" ? "background" : "main"
+        const found = resolve(priority === "background" ? backgroundPolicy : policy, around)
         const resolved = (request.tools?.length ?? 0) > 0 ? forTools(found) : found
-        const ledger = yield* BudgetLedger
+        const ledger = around.getRef(BudgetLedger)
         // The ledger of this call: what cannot be counted is a defect of the set-up, found before anything is sent.
         const uncounted = unpricedBy(ledger, resolved)
-        if (uncounted !== null) return yield* Effect.die(uncounted)
-        const keep = yield* RequestKeep
+        if (uncounted !== null) throw uncounted
+        const keep = around.getRef(RequestKeep)
         const heard = listen === null ? null : (event: RecoveryEvent) => listen(event, resolved)
+        const requestId = nextId()
         const loop: RecoverOptions = {
           policy: resolved,
-          requestId: nextId(),
-          role: priority === "background" ? "background" : "main",
+          requestId,
+          role,
           emit: own === null ? heard : heard === null ? own : (event) => Effect.andThen(own(event), heard(event)),
           ledger,
-          health: makeRouteAdmission(resolved, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf),
-          turn: (yield* Turn) ?? makeTurn(),
+          health: makeRouteAdmission(resolved, around.getRef(HealthStore) ?? HealthMemory.ofProcess, keyOf),
+          turn: around.getRef(Turn) ?? makeTurn(),
           callerCap: request.maxOutputTokens ?? null,
-          providerOf: (route) => clientOf(route.client).provider ?? null,
+          providerOf,
           structured: isStructured(request),
           keep
         }
-        return {
-          policy: resolved,
-          request,
-          requestId: loop.requestId,
-          role: loop.role,
-          estimate: yield* TokenEstimate,
-          summarizer,
-          transcript,
-          keep,
-          loop,
-          clientOf
-        }
-      })
+        const estimate = around.getRef(TokenEstimate)
+        return { policy: resolved, request, requestId, role, estimate, summarizer, transcript, keep, loop, clientOf }
+      }
+
+      // One step reads all that stands around a call: a generator per call would cost more than what it reads.
+      const setUp = (input: RequestInput, listen: Listen | null): Effect.Effect<CompleteOptions, RequestFailure> =>
+        Effect.withFiber((around) =>
+          Effect.fromResult(Result.map(checkedRequest(input), (request) => optionsOf(request, listen, around)))
+        )
 
       return Recovery.of({
         // The request is taken as it is now: what its owner does to it later changes nothing.

@@ -19,7 +19,7 @@ import type { TokenEstimate } from "../../services/Overrides.ts"
 import type { RequestKeeper } from "../../services/RequestKeep.ts"
 import type { Summarizer } from "../../services/Summarizer.ts"
 import type { Transcript } from "../../services/Transcript.ts"
-import type { AttemptDriver } from "./AttemptDriver.ts"
+import type { AttemptDriver, CompactionOutcome } from "./AttemptDriver.ts"
 import { shorten } from "./shorten.ts"
 
 export interface ExchangeOptions {
@@ -95,29 +95,25 @@ export const makeExchange = (options: ExchangeOptions): Exchange => {
     return measured.tokens
   }
 
-  const compact: Exchange["compact"] = Effect.fnUntraced(function* (plan, book) {
-    const { requestId, summarizer, transcript } = options
-    const { keepRecentMessages } = policy.compaction
-    const before = { tokens: promptTokens(), messages: RequestWindow.messagesOf(window).length }
-    const next = yield* shorten({
-      requestId,
-      window,
-      keepRecentMessages,
-      route: plan.route,
-      summarizer,
-      transcript,
-      book
+  const compact: Exchange["compact"] = (plan, book) =>
+    Effect.suspend(() => {
+      const { requestId, summarizer, transcript } = options
+      const { keepRecentMessages } = policy.compaction
+      const { route } = plan
+      const before = { tokens: promptTokens(), messages: RequestWindow.messagesOf(window).length }
+      const shortened = shorten({ requestId, window, keepRecentMessages, route, summarizer, transcript, book })
+      return Effect.map(shortened, (next): CompactionOutcome => {
+        if (next === null) return { _tag: "NothingToCompact" }
+        window = next
+        return {
+          _tag: "Compacted",
+          before: before.tokens,
+          after: promptTokens(),
+          messagesBefore: before.messages,
+          messagesAfter: RequestWindow.messagesOf(window).length
+        }
+      })
     })
-    if (next === null) return { _tag: "NothingToCompact" }
-    window = next
-    return {
-      _tag: "Compacted",
-      before: before.tokens,
-      after: promptTokens(),
-      messagesBefore: before.messages,
-      messagesAfter: RequestWindow.messagesOf(window).length
-    }
-  })
 
   return {
     window: () => window,

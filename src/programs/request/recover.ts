@@ -38,24 +38,19 @@ type Ending = Effect.Effect<ModelReply, RequestFailure>
 /** What the machine may decide that is not the end. */
 type Onward = Exclude<RecoveryAction, { readonly _tag: "Done" | "Fail" }>
 
-// A generator function made per call costs microseconds and garbage of the slow kind (V8 gives each its own map): on the
-// healthy path there is only this one, made once.
-export const recover = Effect.fnUntraced(function* (
-  options: RecoverOptions,
-  driver: AttemptDriver
-): Effect.fn.Return<ModelReply, RequestFailure> {
-  const run = makeRun(options, driver, yield* Clock.Clock, yield* Random.Random)
-  const watcher = yield* RequestWatch
-  watcher?.began?.(() => standingOf(run, run.here.at, run.now()))
-  enter(options.turn, run.startedAt)
-  return yield* Effect.onExit(requestSpan(run, start(run)), (exit) =>
-    Effect.suspend(() => {
+// Plain functions on the healthy path: a generator per call costs microseconds, and garbage of the slow kind.
+export const recover = (options: RecoverOptions, driver: AttemptDriver): Ending =>
+  Effect.withFiber((fiber) => {
+    const run = makeRun(options, driver, fiber.getRef(Clock.Clock), fiber.getRef(Random.Random))
+    const watcher = fiber.getRef(RequestWatch)
+    watcher?.began?.(() => standingOf(run, run.here.at, run.now()))
+    enter(options.turn, run.startedAt)
+    return Effect.onExit(requestSpan(run, start(run)), (exit) => {
       leave(options.turn, run.now())
       watcher?.ended?.(run.trail, run.startedAt)
       return end(run, exit)
     })
-  )
-})
+  })
 
 /** What must not be sent is refused before the first request. */
 const start = (run: Run): Ending => {
@@ -85,15 +80,25 @@ const goOn = (run: Run, first: Position): Ending => {
 }
 
 /** The loop: the machine decides about what was seen, and what comes of that is seen next. */
-const decide = (run: Run, before: Position, seen: Seen): Ending =>
-  Effect.flatMap(tickFor(run, seen), (tick) => {
-    const { health } = run.options
-    return health === null
-      ? decideAt(run, before, seen, tick)
-      : Effect.flatMap(health.observe(before.state, seen.outcome, tick), (outcome) =>
-          decideAt(run, before, outcome === seen.outcome ? seen : { ...seen, outcome }, tick)
-        )
-  })
+const decide = (run: Run, before: Position, seen: Seen): Ending => {
+  const { outcome, movedMillis } = seen
+  // Steps the backoff, once, after a failure that may be repeated.
+  return stepsBackoff(outcome)
+    ? Effect.flatMap(run.backoff(run.clock.currentTimeMillisUnsafe(), outcome), (backoffMillis) =>
+        observe(run, before, seen, readTick(run, backoffMillis, movedMillis))
+      )
+    : observe(run, before, seen, readTick(run, null, movedMillis))
+}
+
+/** Route health is told first, and says what of it is in the outcome. */
+const observe = (run: Run, before: Position, seen: Seen, tick: Tick): Ending => {
+  const { health } = run.options
+  return health === null
+    ? decideAt(run, before, seen, tick)
+    : Effect.flatMap(health.observe(before.state, seen.outcome, tick), (outcome) =>
+        decideAt(run, before, outcome === seen.outcome ? seen : { ...seen, outcome }, tick)
+      )
+}
 
 const decideAt = (run: Run, before: Position, seen: Seen, tick: Tick): Ending => {
   const { policy, emit, requestId } = run.options
@@ -115,7 +120,7 @@ const decideAt = (run: Run, before: Position, seen: Seen, tick: Tick): Ending =>
     }
   }
   return emit === null
-    ? Effect.suspend(onward)
+    ? onward()
     : Effect.flatMap(
         emit({
           _tag: "Transitioned",
@@ -129,14 +134,6 @@ const decideAt = (run: Run, before: Position, seen: Seen, tick: Tick): Ending =>
         onward
       )
 }
-
-/** Steps the backoff, once, after a failure that may be repeated. */
-const tickFor = (run: Run, { outcome, movedMillis }: Seen): Effect.Effect<Tick> =>
-  stepsBackoff(outcome)
-    ? Effect.map(run.backoff(run.clock.currentTimeMillisUnsafe(), outcome), (backoffMillis) =>
-        readTick(run, backoffMillis, movedMillis)
-      )
-    : Effect.sync(() => readTick(run, null, movedMillis))
 
 /** Does what the machine decided, unless it is the end; what came of it. */
 const follow = Effect.fnUntraced(function* (
