@@ -55,7 +55,7 @@ const optionNames: ReadonlyArray<string> = [
 
 /** Only a dispatcher is the default transport's; the other options of a fetch are the platform's. */
 const transportOf = ({ fetch: own, fetchOptions }: AnthropicOptions): UndiciFetch.Fetch =>
-  own ?? (fetchOptions === undefined || "dispatcher" in fetchOptions ? UndiciFetch.make() : fetch)
+  own ?? (fetchOptions === undefined || "dispatcher" in fetchOptions ? UndiciFetch.makeWithTexts() : fetch)
 
 const sdkOf = (options: AnthropicOptions, exchanges: Exchanges): Anthropic => {
   if (options.client !== undefined)

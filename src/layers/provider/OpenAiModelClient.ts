@@ -60,7 +60,7 @@ const optionNames: ReadonlyArray<string> = [
 
 /** Only a dispatcher is the default transport's; the other options of a fetch are the platform's. */
 const transportOf = ({ fetch: own, fetchOptions }: OpenAiOptions): UndiciFetch.Fetch =>
-  own ?? (fetchOptions === undefined || "dispatcher" in fetchOptions ? UndiciFetch.make() : fetch)
+  own ?? (fetchOptions === undefined || "dispatcher" in fetchOptions ? UndiciFetch.makeWithTexts() : fetch)
 
 const sdkOf = (options: OpenAiOptions, exchanges: Exchanges): OpenAI => {
   if (options.client !== undefined)

@@ -29,6 +29,13 @@ export const readText = async (body: Body, limit: number): Promise<string> => {
   }
 }
 
+/** A body that has been read, under the same limit. */
+export const checkedText = (text: string, limit: number): string => {
+  // No character has more than three bytes per unit of the text.
+  if (text.length * 3 > limit && new TextEncoder().encode(text).byteLength > limit) throw new AnswerTooLarge()
+  return text
+}
+
 /** How long the body of a failed answer may take: its status and headers have come and say what failed. */
 const errorGrace = "2 seconds"
 

@@ -65,6 +65,8 @@ const decoded = (part: string): string =>
 const base64 = (text: string): string => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
 
 const addressSecrets = (address: string): ReadonlyArray<string> => {
+  // Most addresses have neither a user nor a query.
+  if (!address.includes("@") && !address.includes("?")) return []
   if (!URL.canParse(address)) return []
   const url = new URL(address)
   const user = decoded(url.username)
@@ -72,24 +74,32 @@ const addressSecrets = (address: string): ReadonlyArray<string> => {
   return [user, password, ...(password === "" ? [] : [base64(`${user}:${password}`)]), ...url.searchParams.values()]
 }
 
-/** Read only after a failure. */
+const sorted = (found: ReadonlyArray<string>): ReadonlyArray<string> =>
+  found
+    .filter((value) => value.length >= shortestSecret)
+    .flatMap(spellings)
+    .sort((left, right) => right.length - left.length)
+
+/** What an answer is searched for. The values are needed only after a failure. */
 export const secretsOf = (sent: Sent | undefined): Secrets => {
   if (sent === undefined) return { keys: [], values: [] }
   const keys = [...addressSecrets(sent.url)]
   const values: Array<string> = []
-  new Headers(sent.headers ?? {}).forEach((value, name) => {
+  const headers = sent.headers instanceof Headers ? sent.headers : new Headers(sent.headers ?? {})
+  headers.forEach((value, name) => {
     if (isCommon(name)) return
     // `Bearer`, `Basic` and the like are no part of the secret.
     const word = value.replace(/^\w+ +/, "")
     if (isCredential(name)) keys.push(word)
     else values.push(value)
   })
-  const known = (found: ReadonlyArray<string>): ReadonlyArray<string> =>
-    found
-      .filter((value) => value.length >= shortestSecret)
-      .flatMap(spellings)
-      .sort((left, right) => right.length - left.length)
-  return { keys: known(keys), values: known([...keys, ...values]) }
+  let all: ReadonlyArray<string> | null = null
+  return {
+    keys: sorted(keys),
+    get values() {
+      return (all ??= sorted([...keys, ...values]))
+    }
+  }
 }
 
 /** A provider's words without the secrets of the request. */

@@ -26,7 +26,7 @@ import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
 import { EventAssembler, eventsAsReply } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
-import { AnswerTooLarge, readErrorText, readText } from "./answerBody.ts"
+import { AnswerTooLarge, checkedText, readErrorText, readText } from "./answerBody.ts"
 import { networkCode } from "./networkCode.ts"
 import { drain, formatOf, readEvents, type Exchanges } from "./providerAnswer.ts"
 import { ownNames } from "../../domain/wires/history.ts"
@@ -159,6 +159,12 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
   const cutOf = ({ model, requestId }: ReadContext, cause: unknown): ModelError =>
     errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, providerRequestId: requestId })
 
+  /** A body that a stream was asked for and that is none is rare: it is made one. */
+  const bodyOf = (response: Response): ReadableStream<Uint8Array> | null => {
+    const text = exchanges.get(response.headers)?.text ?? null
+    return text === null ? response.body : new Response(text).body
+  }
+
   /** A body, or events that came in place of one. */
   const read = (
     context: ReadContext,
@@ -181,17 +187,24 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
           async (signal) => {
             const response = await send(request, false, signal)
             hasAnswered = true
-            const secrets = secretsBehind(response.headers)
+            const exchange = exchanges.get(response.headers)
+            const secrets = secretsOf(exchange?.sent)
             const headers = allowedHeaders(response.headers, secrets)
-            context = contextOf(request, headers)
-            return { headers, secrets, text: await readText(response.body, limitsOf(request).replyBytes) }
+            const known = contextOf(request, headers)
+            context = known
+            const { replyBytes } = limitsOf(request)
+            const text = exchange?.text ?? null
+            return {
+              context: known,
+              headers,
+              secrets,
+              text: text === null ? await readText(response.body, replyBytes) : checkedText(text, replyBytes)
+            }
           },
           (cause) => cause
         ).pipe(Effect.catch((cause) => failed(request, cause, context)))
       }),
-      Effect.flatMap(({ headers, secrets, text }) =>
-        Effect.fromResult(read(contextOf(request, headers), text, headers, secrets))
-      )
+      Effect.flatMap(({ context, headers, secrets, text }) => Effect.fromResult(read(context, text, headers, secrets)))
     )
 
   const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
@@ -225,12 +238,13 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     const context = contextOf(request, headers)
     const cut = (cause: unknown): ModelError => cutOf(context, cause)
     const whole = (text: string) => Result.map(read(context, text, headers, secrets), partsOf)
-    if (response.body === null)
+    const body = bodyOf(response)
+    if (body === null)
       return Result.match(whole(""), {
         onSuccess: (parts) => Stream.fromIterable(parts),
         onFailure: (error) => Stream.fail(error)
       })
-    const reader = response.body.getReader()
+    const reader = body.getReader()
     yield* Effect.addFinalizer(() => (isLeft ? Effect.void : Effect.suspend(() => awaitAborted(reader.cancel()))))
     return readEvents(reader, new EventAssembler(wire.eventReaderOf(context, headers), limitsOf(request).eventBytes), {
       limits: limitsOf(request),

@@ -24,6 +24,8 @@ export interface Exchange {
   readonly sent: Sent
   /** Body of a failed answer, not read yet; null = there is none, or the answer is no failure. */
   readonly body: ReadableStream<Uint8Array> | null
+  /** The whole body of an answer that is no failure, when the transport has read it; null = it is in the answer. */
+  readonly text: string | null
 }
 
 /** Exchanges by the headers object of the answer, which the SDK's errors carry too. */
@@ -51,11 +53,11 @@ export const keepingErrors =
     const response = await inner(input, { ...init, redirect: "manual" })
     const sent: Sent = { url: input instanceof Request ? input.url : String(input), headers: init?.headers }
     if (response.ok) {
-      exchanges.set(response.headers, { sent, body: null })
+      exchanges.set(response.headers, { sent, body: null, text: UndiciFetch.textOf(response) })
       return response
     }
     const copy = new Response(null, { status: response.status, headers: response.headers })
-    exchanges.set(copy.headers, { sent, body: response.body })
+    exchanges.set(copy.headers, { sent, body: response.body, text: null })
     return copy
   }
 

@@ -103,7 +103,7 @@ const optionsOf = (url: URL, init: RequestInit | undefined) =>
 const isPlain = (body: RequestInit["body"]): boolean => body === undefined || body === null || typeof body === "string"
 
 const over =
-  (parts: UndiciParts, agent: Dispatcher, isOurs: boolean): Fetch =>
+  (parts: UndiciParts, agent: Dispatcher, isOurs: boolean, isTextKept = false): Fetch =>
   async (input, init) => {
     if (!isPlain(init?.body)) return fetch(input, init)
     const url = new URL(input instanceof Request ? input.url : input)
@@ -114,7 +114,7 @@ const over =
       given === undefined && isOurs
         ? await parts.request(agent, optionsOf(url, init))
         : await requestOver(parts, given ?? agent, url, init ?? {})
-    return answer instanceof Response ? answer : responseOf(answer)
+    return answer instanceof Response ? answer : responseOf(answer, isTextKept)
   }
 
 /** Read at once, it costs less; a body that names no length, or was compressed, is read as far as its limit goes. */
@@ -126,14 +126,22 @@ const isSmallJson = ({ statusCode, headers }: Dispatcher.ResponseData): boolean 
 
 const smallBytes = 1_048_576
 
-const responseOf = async (answer: Dispatcher.ResponseData): Promise<Response> => {
+const texts = new WeakMap<Response, string>()
+
+/** The body of an answer that came over `makeWithTexts` and was small; null = it is in the answer itself. */
+export const textOf = (response: Response): string | null => texts.get(response) ?? null
+
+const responseOf = async (answer: Dispatcher.ResponseData, isTextKept: boolean): Promise<Response> => {
   const headers = headerLines(answer.headers)
   if (isBodiless(answer.statusCode)) {
     await answer.body.dump()
     return new Response(null, { status: answer.statusCode, headers })
   }
   const content = isSmallJson(answer) ? await answer.body.text().catch(brokenBody) : webStream(answer.body)
-  return new Response(content, { status: answer.statusCode, headers })
+  const isKept = isTextKept && typeof content === "string"
+  const response = new Response(isKept ? null : content, { status: answer.statusCode, headers })
+  if (isKept) texts.set(response, content)
+  return response
 }
 
 /** The platform's fetch, read at call time: a program may replace it. */
@@ -149,6 +157,13 @@ export const make = (dispatcher?: Dispatcher): Fetch => {
   const parts = undiciParts()
   if (parts === null) return platform
   return dispatcher === undefined ? over(parts, sharedAgent(parts, proxies), true) : over(parts, dispatcher, false)
+}
+
+/** The same for who asks `textOf`: a small JSON body is not made a stream and read out of it again. */
+export const makeWithTexts = (): Fetch => {
+  const proxies = proxiesOf(environment())
+  const parts = undiciParts()
+  return parts === null ? platform : over(parts, sharedAgent(parts, proxies), true, true)
 }
 
 /** Without any proxy: for servers of our own on loopback. */
