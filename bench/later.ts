@@ -115,7 +115,8 @@ export const laterHttp = async ({ baseUrl }: Provider): Promise<Table> => {
     },
     ...(await layersOver("http", clientOf(baseUrl)))
   ]
-  const figures = await compare(rows, { rounds: 9, count: 768, warmUp: 1_536 })
+  // A shorter warm-up would measure the compilation of the rows with the most code.
+  const figures = await compare(rows, { rounds: 9, count: 768, warmUp: 4_096 })
   return {
     title: `Answers over loopback HTTP, ${width} at once`,
     unit: "microseconds of CPU per call",

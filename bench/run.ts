@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- memory later http later-http stream first-token]`: measures and compares in one run. Exit 1 when a target is missed.
+ * `npm run bench [-- memory later http later-http stream first-token start]`: measures and compares in one run. Exit 1 when a target is missed.
  */
 import { cpus } from "node:os"
 import { http } from "./http.ts"
@@ -7,6 +7,7 @@ import { later, laterHttp } from "./later.ts"
 import { print, type Table } from "./measure.ts"
 import { memory } from "./memory.ts"
 import { startProvider, type Provider } from "./provider.ts"
+import { start } from "./start.ts"
 import { chunks, firstToken, stream } from "./stream.ts"
 
 const programs: Readonly<Record<string, (provider: Provider) => Promise<Table>>> = {
@@ -15,7 +16,8 @@ const programs: Readonly<Record<string, (provider: Provider) => Promise<Table>>>
   later,
   "later-http": laterHttp,
   stream,
-  "first-token": firstToken
+  "first-token": firstToken,
+  start
 }
 
 const wanted = process.argv.slice(2)
