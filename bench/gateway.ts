@@ -34,7 +34,7 @@ const counts = { asked: 0, whole: 0, failed: 0, cut: 0, differing: 0 }
 const under = new Set<Promise<void>>()
 const one = async (index: number): Promise<void> => {
   const isFaulty = (index * 0.618_034) % 1 < faultShare
-  const model = isFaulty ? `${faults[index % faults.length] ?? ""}:${index}` : `ok:${index}`
+  const model = isFaulty ? `${faults[index % faults.length] ?? ""}:${index}` : "ok"
   const wire = wires[index % wires.length] ?? "chat"
   const headers = { "x-holdfast-fallback": "fb-ok" }
   counts.asked += 1

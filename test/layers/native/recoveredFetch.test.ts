@@ -329,6 +329,31 @@ describe("the caller's budget", () => {
     assert.notInclude(text, '"max_tokens"')
     assert.notInclude(text, "response.incomplete")
   })
+
+  const long = ["The first part of it, ", "and the second one, "]
+  it.each([
+    { says: "anew", reads: [...long, "and the end."], whole: "The first part of it, and the second one, and the end." },
+    { says: "on", reads: ["and ", "the end."], whole: "The first part of it, and the second one, and the end." },
+    {
+      says: "like it and then otherwise",
+      reads: ["The first part ", "was wrong."],
+      whole: "The first part of it, and the second one, The first part was wrong."
+    },
+    { says: "a piece of it again", reads: ["The first"], whole: "The first part of it, and the second one, The first" }
+  ])("shows no text twice and loses none when a continuation goes $says", async ({ reads, whole }) => {
+    for (const wire of wireNames) {
+      const { seam } = seamOf(
+        [
+          { reads: eventTexts(wire, { ...plain(long), finish: "length" }) },
+          { reads: eventTexts(wire, plain(reads, "b")) }
+        ],
+        { ...quick, raise: "never" },
+        { truncation: "always" }
+      )
+      const text = await (await seam(...post(wire, { ...cap[wire], stream: true }))).text()
+      assert.strictEqual(deltasOf(wire, text).join(""), whole, wire)
+    }
+  })
 })
 
 describe("everything else", () => {
