@@ -2,7 +2,7 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { BudgetExceeded } from "../domain/failure/AgentError.ts"
-import type { Amount, Budget, BudgetLimits } from "../domain/budget/Budget.ts"
+import type { Amount, Ask, Budget, BudgetLimits } from "../domain/budget/Budget.ts"
 
 /** Tokens of prompt and output together, and their cost; null = unknown price. */
 export type Worst = Amount
@@ -17,6 +17,11 @@ export type LedgerLimits = BudgetLimits
 export interface LedgerShape {
   /** The tightest limits of this ledger and of those it is inside of. A limit in USD needs the price of every route. */
   readonly limits: LedgerLimits
+  /**
+   * How long the answer to this prompt may be, in tokens, for the limits to hold; null = no limit bounds it, or not even
+   * the prompt is left: then `admit` decides.
+   */
+  readonly room: (ask: Ask) => Effect.Effect<number | null>
   readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
   /** A reservation is settled once; a second time changes nothing. */
   readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>

@@ -81,30 +81,42 @@ export const make = (limits: BudgetLimits, spent: Amount = zero): Budget => ({
   reserved: counted(zero)
 })
 
-const refusalAt = (budget: Budget, used: Counted): Refusal | null => {
-  const { spent, reserved } = budget
-  if (budget.maxTokens !== null && used.tokens >= budget.maxTokens)
-    return { limit: "tokens", allowed: budget.maxTokens, spent: spent.tokens, reserved: reserved.tokens }
-  if (budget.maxNanoUsd !== null && used.nanoUsd >= budget.maxNanoUsd)
-    return {
-      limit: "usd",
-      allowed: toUsd(budget.maxNanoUsd),
-      spent: toUsd(spent.nanoUsd),
-      reserved: toUsd(reserved.nanoUsd)
-    }
-  return null
-}
+/** The refusal by a limit that there is. */
+const refusalIn = ({ maxTokens, maxNanoUsd, spent, reserved }: Budget, limit: Refusal["limit"]): Refusal =>
+  limit === "tokens"
+    ? { limit, allowed: maxTokens ?? 0, spent: spent.tokens, reserved: reserved.tokens }
+    : { limit, allowed: toUsd(maxNanoUsd ?? 0), spent: toUsd(spent.nanoUsd), reserved: toUsd(reserved.nanoUsd) }
+
+const refusalAt = (budget: Budget, used: Counted): Refusal | null =>
+  budget.maxTokens !== null && used.tokens >= budget.maxTokens
+    ? refusalIn(budget, "tokens")
+    : budget.maxNanoUsd !== null && used.nanoUsd >= budget.maxNanoUsd
+      ? refusalIn(budget, "usd")
+      : null
 
 /** Why this request is not admitted now; null = it is. A limit in USD admits nothing whose price is unknown. */
 export const refusalOf = (budget: Budget, worst: Amount): Refusal | null => {
   const refusal = refusalAt(budget, plus(budget.spent, budget.reserved))
-  if (refusal !== null || worst.costUsd !== null || budget.maxNanoUsd === null) return refusal
-  return {
-    limit: "usd",
-    allowed: toUsd(budget.maxNanoUsd),
-    spent: toUsd(budget.spent.nanoUsd),
-    reserved: toUsd(budget.reserved.nanoUsd)
-  }
+  return refusal !== null || worst.costUsd !== null || budget.maxNanoUsd === null ? refusal : refusalIn(budget, "usd")
+}
+
+/** A request that is about to be sent, as far as its price is known. */
+export interface Ask {
+  /** null = unknown. */
+  readonly prices: Prices | null
+  /** Estimated. */
+  readonly promptTokens: number
+}
+
+/** Output tokens that the limits still pay for behind this prompt; under 1 there are none, Infinity = no bound. */
+export const roomOf = (budget: Budget, { prices, promptTokens }: Ask): number => {
+  const used = plus(budget.spent, budget.reserved)
+  const tokens = budget.maxTokens === null ? Infinity : budget.maxTokens - used.tokens - promptTokens
+  if (budget.maxNanoUsd === null || prices === null) return tokens
+  const left = budget.maxNanoUsd - used.nanoUsd - toNano(worstOf(prices, promptTokens, 0).costUsd ?? 0)
+  const nanoPerToken = (prices.outputPerM * nanoPerUsd) / 1_000_000
+  const usd = nanoPerToken > 0 ? Math.floor(left / nanoPerToken) : left > 0 ? Infinity : 0
+  return Math.min(tokens, usd)
 }
 
 /** Why the work stops: what was really spent has reached a limit; null = it has not. */
@@ -131,6 +143,9 @@ export const unpriced = (
   const reason = `is not known for ${model}: a limit in USD needs it, without a price no cost can be counted`
   return { index, model, error: new ConfigurationError({ field: `routes[${index}].prices`, reason }) }
 }
+
+/** What was booked so far. */
+export const spentIn = ({ spent }: Budget): Amount => ({ tokens: spent.tokens, costUsd: toUsd(spent.nanoUsd) })
 
 /** Gives the reservation back and books what was spent; an unknown cost is booked as the worst case. */
 export const settle = (budget: Budget, worst: Amount, spent: Amount): Budget => ({

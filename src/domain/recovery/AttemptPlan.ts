@@ -32,12 +32,19 @@ export const clampBudget = (wanted: number, route: Route, promptTokens: number, 
 const budgetOf = (wanted: number | null, route: Route, promptTokens: number, cap: number | null): number | null =>
   wanted === null && cap === null ? null : clampBudget(wanted ?? Infinity, route, promptTokens, cap)
 
-export const planOf = (policy: RecoveryPolicy, state: RecoveryState, promptTokens: number): AttemptPlan => {
+/** How long a reply is at most where no budget says it. */
+export const longestReplyOf = (policy: RecoveryPolicy, route: Route): number =>
+  route.outputLimit ?? policy.escalatedMaxTokens
+
+/** `payable` is what the session's budget still pays for, in output tokens; null = as much as is wanted. */
+export const planOf = (
+  policy: RecoveryPolicy,
+  state: RecoveryState,
+  promptTokens: number,
+  payable: number | null = null
+): AttemptPlan => {
   const route = routeAt(policy, state.route)
-  return {
-    attempt: state.attempts + 1,
-    route,
-    maxOutputTokens: budgetOf(state.maxOutputTokens, route, promptTokens, capLeft(state)),
-    promptTokens
-  }
+  const budget = budgetOf(state.maxOutputTokens, route, promptTokens, capLeft(state))
+  const isTight = payable !== null && payable < (budget ?? longestReplyOf(policy, route))
+  return { attempt: state.attempts + 1, route, maxOutputTokens: isTight ? payable : budget, promptTokens }
 }

@@ -41,6 +41,11 @@ const ledgerOf = (node: Node, open: Map<Reservation, Node>, booked: Set<string>)
   const chain = chainOf(node)
   return {
     limits: limitsOf(chain),
+    room: (ask) =>
+      Effect.sync(() => {
+        const room = Math.min(...chain.map(({ budget }) => Budget.roomOf(budget, ask)))
+        return room === Infinity || room < 1 ? null : room
+      }),
     admit: (worst) =>
       Effect.suspend(() => {
         const refusal = firstOf(chain, (budget) => Budget.refusalOf(budget, worst))

@@ -19,7 +19,7 @@ import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { ModelRequestExecutor, RequestFailure } from "../../services/Recovery.ts"
 import { makeMeter, type Ending } from "../request/httpRequest.ts"
-import { closeReceipt, openReceipt } from "../request/receipt.ts"
+import { scopedReceipt } from "../request/receipt.ts"
 import { sentAs, sideBooks, sideRequest } from "./sideRequest.ts"
 import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
 
@@ -63,13 +63,16 @@ const brokenOff = (exit: Exit.Exit<unknown, unknown>): Ending => {
 
 export const rawExecutor = (client: (typeof ModelClient)["Service"], options: RawOptions): ModelRequestExecutor => {
   refuseUnknown(options, ["model", "maxOutputTokens", "prices"] satisfies ReadonlyArray<keyof RawOptions>)
-  const wireOf = (request: ModelRequest): WireRequest => ({
-    ...request,
-    model: options.model,
-    maxOutputTokens: Math.min(options.maxOutputTokens, request.maxOutputTokens ?? options.maxOutputTokens),
-    role: request.priority === "background" ? "background" : "main"
-  })
+  const wireOf = (request: ModelRequest) =>
+    ({
+      ...request,
+      model: options.model,
+      maxOutputTokens: Math.min(options.maxOutputTokens, request.maxOutputTokens ?? options.maxOutputTokens),
+      role: request.priority === "background" ? "background" : "main"
+    }) satisfies WireRequest
   const prices = options.prices ?? null
+
+  const provider = client.provider ?? null
 
   /** A limit in USD needs the price: without it nothing is sent. */
   const priced = Effect.flatMap(BudgetLedger, (ledger) => {
@@ -80,28 +83,39 @@ export const rawExecutor = (client: (typeof ModelClient)["Service"], options: Ra
       : Effect.die(new ConfigurationError({ field: "prices", reason: fault.error.reason }))
   })
 
+  /** The request as the session's budget can pay for it. */
+  const affordable = Effect.fnUntraced(function* (request: ModelRequest) {
+    yield* priced
+    const wire = wireOf(request)
+    const sent = yield* sentAs(wire, prices, provider)
+    const ledger = yield* BudgetLedger
+    const payable = ledger === null ? null : yield* ledger.room({ prices, promptTokens: sent.promptTokens })
+    const maxOutputTokens = Math.min(wire.maxOutputTokens, payable ?? Infinity)
+    return { wire: { ...wire, maxOutputTokens }, sent: { ...sent, maxOutputTokens } }
+  })
+
   return {
     complete: (request): Effect.Effect<ModelReply, RequestFailure> => {
       const fault = requestFault(request)
       if (fault !== null) return Effect.fail(fault)
-      const wire = wireOf(request)
-      return Effect.andThen(priced, sideRequest(prices)(wire, client.generate(wire)))
+      return Effect.flatMap(affordable(request), ({ wire }) =>
+        sideRequest(prices, provider)(wire, client.generate(wire))
+      )
     },
     stream: (request): Stream.Stream<ReplyPart, RequestFailure> => {
       const fault = requestFault(request)
       if (fault !== null) return Stream.fail(fault)
-      const wire = wireOf(request)
       return Stream.unwrap(
         Effect.gen(function* () {
-          yield* priced
+          const { wire, sent } = yield* affordable(request)
           const books = yield* sideBooks
           const meter = makeMeter()
           let reply: ModelReply | null = null
-          yield* Effect.acquireRelease(openReceipt(books, yield* sentAs(wire, prices), meter), (receipt, exit) =>
-            // A consumer that stops behind the end has the whole reply.
-            closeReceipt(books, receipt, reply === null ? brokenOff(exit) : { reply, error: null })
-          )
-          return client.stream(wire).pipe(
+          // A consumer that stops behind the end has the whole reply.
+          const endingAt = (exit: Exit.Exit<unknown, unknown>): Ending =>
+            reply === null ? brokenOff(exit) : { reply, error: null }
+          const inside = yield* scopedReceipt(books, sent, meter, endingAt)
+          return inside(client.stream(wire)).pipe(
             Stream.tap((part) =>
               Effect.sync(() => {
                 meter.began = true

@@ -28,12 +28,13 @@ export const sideBooks: Effect.Effect<Books> = Effect.gen(function* () {
   }
 })
 
-export const sentAs = (wire: WireRequest, prices: Prices | null): Effect.Effect<Sent> =>
+/** `provider`: for whoever traces; null = unknown. */
+export const sentAs = (wire: WireRequest, prices: Prices | null, provider: string | null): Effect.Effect<Sent> =>
   Effect.map(TokenEstimate, (estimate) => ({
     role: wire.role,
     attempt: wire.role === "main" ? 1 : null,
     model: wire.model,
-    provider: null,
+    provider,
     prices,
     maxOutputTokens: wire.maxOutputTokens,
     longestReply: wire.maxOutputTokens ?? 0,
@@ -42,8 +43,8 @@ export const sentAs = (wire: WireRequest, prices: Prices | null): Effect.Effect<
 
 /** Sends one request at these prices (null = unknown) under its receipt. */
 export const sideRequest =
-  (prices: Prices | null): Book =>
+  (prices: Prices | null, provider: string | null = null): Book =>
   (wire, call) =>
     Effect.flatMap(sideBooks, (books) =>
-      Effect.flatMap(sentAs(wire, prices), (sent) => underReceipt(books, sent, makeMeter(), call))
+      Effect.flatMap(sentAs(wire, prices, provider), (sent) => underReceipt(books, sent, makeMeter(), call))
     )

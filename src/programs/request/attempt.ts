@@ -5,7 +5,7 @@ import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import { unknown } from "../../domain/chat/Usage.ts"
 import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
-import { planOf, type AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
+import { longestReplyOf, planOf, type AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
 import { makeProgress, movedBy, TimeUp, underTimers, type Progress } from "./attemptWatch.ts"
 import { makeMeter, type Sent } from "./httpRequest.ts"
@@ -17,16 +17,27 @@ export const attempt = (run: Run, position: Position): Effect.Effect<Seen> =>
   Effect.suspend(() => {
     const { health } = run.options
     if (isOver(run, position.state)) return Effect.succeed(timeIsUp)
-    if (health === null) return announce(run, position)
+    if (health === null) return afford(run, position)
     return Effect.flatMap(health.admit(position.state, readTick(run)), (held) =>
-      held === null ? announce(run, position) : Effect.succeed(seenOnly(held))
+      held === null ? afford(run, position) : Effect.succeed(seenOnly(held))
     )
   })
 
-const announce = (run: Run, position: Position): Effect.Effect<Seen> => {
+/** Asks the session's budget how long the answer may be, where there is one. */
+const afford = (run: Run, position: Position): Effect.Effect<Seen> => {
+  const { ledger, policy } = run.options
+  const route = routeAt(policy, position.state.route)
+  const promptTokens = run.driver.promptTokens(route)
+  if (ledger === null) return announce(run, position, promptTokens, null)
+  return Effect.flatMap(ledger.room({ prices: route.prices, promptTokens }), (payable) =>
+    announce(run, position, promptTokens, payable)
+  )
+}
+
+const announce = (run: Run, position: Position, promptTokens: number, payable: number | null): Effect.Effect<Seen> => {
   const { policy } = run.options
   const { state } = position
-  const plan = planOf(policy, state, run.driver.promptTokens(routeAt(policy, state.route)))
+  const plan = planOf(policy, state, promptTokens, payable)
   run.here.at = { ...position, plan }
   const lost = bookLost(run, plan)
   if (lost !== Effect.void) return Effect.andThen(lost, tell(run, position, plan))
@@ -77,7 +88,7 @@ const sentAs = (run: Run, plan: AttemptPlan): Sent => ({
   provider: run.options.providerOf(plan.route),
   prices: plan.route.prices,
   maxOutputTokens: plan.maxOutputTokens,
-  longestReply: plan.route.outputLimit ?? run.options.policy.escalatedMaxTokens,
+  longestReply: longestReplyOf(run.options.policy, plan.route),
   promptTokens: plan.promptTokens
 })
 

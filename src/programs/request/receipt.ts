@@ -3,6 +3,7 @@
  * trail and told as an event. Every request of every role gets its receipt here and nowhere else.
  */
 import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
 import { worstOf } from "../../domain/budget/Budget.ts"
 import { spentOf, spentUsd, type Bill } from "../../domain/budget/Spending.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
@@ -11,7 +12,7 @@ import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import type { ModelError } from "../../domain/failure/ModelError.ts"
 import type { TrailEntry } from "../../domain/failure/Trail.ts"
 import type { Happening } from "../../domain/recovery/RecoveryEvent.ts"
-import type { Reservation, Worst } from "../../services/BudgetLedger.ts"
+import type { LedgerShape, Reservation, Worst } from "../../services/BudgetLedger.ts"
 import type { TimeUp } from "./attemptWatch.ts"
 import {
   billOf,
@@ -24,10 +25,11 @@ import {
   type Meter,
   type Sent
 } from "./httpRequest.ts"
-import { errorTypeOf, inSpan, known, providerName } from "./spans.ts"
+import { errorTypeOf, inSpan, known, providerName, scopedSpan, type SpanOptions } from "./spans.ts"
 
 /** The session's budget as a request needs it. */
 export interface Ledger {
+  readonly room: LedgerShape["room"]
   readonly admit: (worst: Worst) => Effect.Effect<Reservation, BudgetExceeded>
   readonly settle: (reservation: Reservation, spent: Worst) => Effect.Effect<void>
 }
@@ -116,28 +118,46 @@ export const closeReceipt = (books: Books, receipt: Receipt, ending: Ending): Ef
     : Effect.andThen(books.ledger.settle(reservation, spentOf(bill, sent.prices, usage, reservation.worst)), told)
 }
 
-/** The request inside a span of its own, by the conventions' name for it. */
-const spanned = <E extends ModelError | TimeUp>(
+/** The span of a request, by the conventions' name for it. */
+const spanOf = <A, E extends { readonly _tag: string }>(
   books: Books,
   sent: Sent,
   meter: Meter,
-  call: Effect.Effect<ModelReply, E>
-): Effect.Effect<ModelReply, E> =>
-  inSpan(call, () => ({
-    name: `chat ${sent.model}`,
-    kind: "client",
-    begin: () =>
-      known({
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": providerName(sent.provider),
-        "gen_ai.request.model": sent.model,
-        "gen_ai.request.max_tokens": sent.maxOutputTokens,
-        "holdfast.request_id": books.requestId,
-        "holdfast.role": sent.role,
-        "holdfast.attempt": sent.attempt
-      }),
-    end: (exit) => endAttributes(sent, meter, endingOf(exit), errorTypeOf(exit))
-  }))
+  ending: (exit: Exit.Exit<A, E>) => Ending
+): SpanOptions<A, E> => ({
+  name: `chat ${sent.model}`,
+  kind: "client",
+  begin: () =>
+    known({
+      "gen_ai.operation.name": "chat",
+      "gen_ai.provider.name": providerName(sent.provider),
+      "gen_ai.request.model": sent.model,
+      "gen_ai.request.max_tokens": sent.maxOutputTokens,
+      "holdfast.request_id": books.requestId,
+      "holdfast.role": sent.role,
+      "holdfast.attempt": sent.attempt
+    }),
+  end: (exit) => {
+    const ended = ending(exit)
+    return endAttributes(sent, meter, ended, ended.reply === null ? errorTypeOf(exit) : null)
+  }
+})
+
+/**
+ * The receipt of a stream that whoever reads it drives: it is closed with the scope, by how `endingAt` says it ended. What
+ * comes back puts the stream inside the request's span.
+ */
+export const scopedReceipt = Effect.fnUntraced(function* (
+  books: Books,
+  sent: Sent,
+  meter: Meter,
+  endingAt: (exit: Exit.Exit<unknown, unknown>) => Ending
+) {
+  yield* Effect.acquireRelease(openReceipt(books, sent, meter), (receipt, exit) =>
+    closeReceipt(books, receipt, endingAt(exit))
+  )
+  return yield* scopedSpan(() => spanOf<unknown, { readonly _tag: string }>(books, sent, meter, endingAt))
+})
 
 /** Admits, runs and settles one HTTP request. */
 export const underReceipt = <E extends ModelError | TimeUp>(
@@ -146,7 +166,7 @@ export const underReceipt = <E extends ModelError | TimeUp>(
   meter: Meter,
   request: Effect.Effect<ModelReply, E>
 ): Effect.Effect<ModelReply, E | BudgetExceeded> => {
-  const call = spanned(books, sent, meter, request)
+  const call = inSpan(request, () => spanOf(books, sent, meter, endingOf))
   if (books.ledger !== null)
     return Effect.acquireUseRelease(
       openReceipt(books, sent, meter),

@@ -7,6 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as References from "effect/References"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type * as Usage from "../../domain/chat/Usage.ts"
@@ -50,6 +52,29 @@ export const inSpan = <A, E, R>(
         for (const [key, value] of Object.entries(end(exit))) span.attribute(key, value)
       }
       return Effect.onExit(inside, (exit) => Effect.sync(() => note(exit)))
+    })
+  })
+
+/**
+ * A span that ends with the scope, for a stream that its consumer drives: what comes back puts the stream inside it. How the
+ * scope ends is how the work ended.
+ */
+export const scopedSpan = (
+  options: () => SpanOptions<unknown, { readonly _tag: string }>
+): Effect.Effect<<A, E, R>(stream: Stream.Stream<A, E, R>) => Stream.Stream<A, E, R>, never, Scope.Scope> =>
+  Effect.withFiber((fiber) => {
+    if (!isTraced(fiber)) return Effect.succeed((stream) => stream)
+    const { name, kind = "internal", begin, end } = options()
+    return Effect.gen(function* () {
+      const span = yield* Effect.makeSpanScoped(name, { kind, attributes: begin() })
+      // Behind the span, so before its end.
+      yield* Effect.addFinalizer((exit) =>
+        Effect.sync(() => {
+          for (const [key, value] of Object.entries(end?.(exit as Exit.Exit<unknown, { readonly _tag: string }>) ?? {}))
+            span.attribute(key, value)
+        })
+      )
+      return (stream) => Stream.provideService(stream, Tracer.ParentSpan, span)
     })
   })
 

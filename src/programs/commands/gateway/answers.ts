@@ -1,5 +1,4 @@
 /** Answers of the gateway's own, in the words of the API that was asked: what a client's SDK makes a typed error of. */
-import type { Told } from "./failedLately.ts"
 import { jsonAnswer } from "./httpBridge.ts"
 
 /** The wire a path belongs to; null = the gateway's own pages. */
@@ -18,28 +17,14 @@ export interface Refusal {
 /** The client must not try again by itself: what it waits for is in Retry-After, when there is anything to wait for. */
 const final = { "x-should-retry": "false" }
 
-const bodyOf = (wire: AnswerWire, { type, anthropicType, code, message }: Refusal): unknown =>
-  wire === "messages"
-    ? { type: "error", error: { type: anthropicType, message } }
-    : { error: { message, type, param: null, code } }
-
-export const refuse = (wire: AnswerWire, refusal: Refusal): Response =>
-  jsonAnswer(refusal.status, bodyOf(wire, refusal), { ...final, ...refusal.headers })
-
-/** What is told to who repeats a request whose recovery ran out of time. */
-export const outOfTime = (wire: AnswerWire, message: string): Told => ({
-  status: 503,
-  headers: [["content-type", "application/json"], ...Object.entries(final)],
-  body: JSON.stringify(
-    bodyOf(wire, {
-      status: 503,
-      type: "server_error",
-      anthropicType: "overloaded_error",
-      code: "recovery_deadline_exceeded",
-      message
-    })
-  )
-})
+export const refuse = (wire: AnswerWire, refusal: Refusal): Response => {
+  const { status, type, anthropicType, code, message, headers = {} } = refusal
+  const body =
+    wire === "messages"
+      ? { type: "error", error: { type: anthropicType, message } }
+      : { error: { message, type, param: null, code } }
+  return jsonAnswer(status, body, { ...final, ...headers })
+}
 
 const invalid = { type: "invalid_request_error", anthropicType: "invalid_request_error" }
 

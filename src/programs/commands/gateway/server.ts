@@ -226,24 +226,14 @@ const askOnce = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promi
       ]
     })
   const began = performance.now()
-  const answer = await askNative(visit, call, signal, ({ failure }) => {
-    // A stream that was committed early told it in its midst: who repeats it gets a status.
-    if (failure?._tag !== "RecoveryDeadlineExceeded") return
-    const { status, headers, body } = answers.outOfTime(call.wire, failure.message)
-    failedLately.keep(digestOf(visit, call), { status, headers, body })
-  })
+  const answer = await askNative(visit, call, signal)
   if (!isExhausted(answer, began)) return answer
   const body = await answer.clone().text()
   failedLately.keep(digestOf(visit, call), { status: answer.status, headers: [...answer.headers], body })
   return answer
 }
 
-const askNative = async (
-  visit: Visit,
-  call: ReadCall,
-  signal: AbortSignal,
-  onEnd: (receipt: NativeReceipt) => void
-): Promise<Response> => {
+const askNative = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promise<Response> => {
   const { wire, asked, text, object } = call
   const { parts, request, budgets, key, target } = visit
   const { config } = parts
@@ -262,9 +252,7 @@ const askNative = async (
     headers: onwardFor(visit, route),
     text,
     signal,
-    onEnd: (receipt) => {
-      const { billed, trail } = receipt
-      onEnd(receipt)
+    onEnd: ({ billed, trail }) => {
       if (admitted._tag !== "Admitted") return
       const usd = trail.reduce<number | null>(
         (sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd),

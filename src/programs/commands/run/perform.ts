@@ -4,6 +4,8 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import { spentIn } from "../../../domain/budget/Budget.ts"
+import type { Message } from "../../../domain/chat/Message.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { exitCodeOf, exitCodes } from "../../../domain/failure/exitCode.ts"
 import { renderFailure } from "../../../domain/failure/renderFailure.ts"
@@ -14,7 +16,7 @@ import * as EventsMemory from "../../../layers/stores/EventsMemory.ts"
 import * as SessionFile from "../../../layers/stores/SessionFile.ts"
 import * as ToolboxLive from "../../../layers/ToolboxLive.ts"
 import { SystemPrompt } from "../../../services/AgentHooks.ts"
-import { BudgetLedger } from "../../../services/BudgetLedger.ts"
+import { BudgetLedger, type LedgerShape } from "../../../services/BudgetLedger.ts"
 import type { Conversation } from "../../../services/Conversation.ts"
 import { ModelClient } from "../../../services/ModelClient.ts"
 import { Recovery } from "../../../services/Recovery.ts"
@@ -73,14 +75,12 @@ interface Parts {
   readonly output: Output
   readonly conversation: Conversation
   readonly toolbox: (typeof Toolbox)["Service"]
+  readonly ledger: LedgerShape
 }
 
 /** The turn of the agent with all it needs. */
-const turnOf = ({ input, dir, target, output, conversation, toolbox }: Parts) =>
+const turnOf = ({ input, dir, target, output, conversation, toolbox, ledger }: Parts) =>
   Effect.gen(function* () {
-    const { maxTokens, maxUsd: maxCostUsd } = input
-    const ledger =
-      maxTokens === null && maxCostUsd === null ? null : yield* BudgetMemory.make({ maxTokens, maxCostUsd })
     const recovery = RecoveryLive.layer(target.policy).pipe(
       Layer.provide(ModelSummarizer.layer({ model: target.policy.routes[0].model })),
       Layer.provide(Layer.succeed(ModelClient, target.client)),
@@ -147,6 +147,23 @@ const conclude = Effect.fnUntraced(function* (
   return yield* exitWith(code)
 })
 
+/** The limits of a run count what its session has spent before, and what it spends is saved with the session. */
+const ledgerOf = Effect.fnUntraced(function* (input: Input, target: Target, before: SessionFile.Spent) {
+  const { maxTokens, maxUsd: maxCostUsd } = input
+  if (maxCostUsd !== null && before.costUsd === null)
+    return yield* new ConfigurationError({
+      field: "--max-usd",
+      reason: "cannot be held: this session has asked a model without a price. Use --max-tokens, or begin a new session"
+    })
+  const ledger = yield* BudgetMemory.make({ maxTokens, maxCostUsd }, before)
+  const isPriced = target.hasPrices && before.costUsd !== null
+  const spent = Effect.map(ledger.balance, (balance): SessionFile.Spent => {
+    const { tokens, costUsd } = spentIn(balance)
+    return { tokens, costUsd: isPriced ? costUsd : null }
+  })
+  return { ledger, spent }
+})
+
 export const perform = Effect.fnUntraced(function* (input: Input) {
   yield* killOnSecond
   const dir = yield* folderOf(input.dir)
@@ -158,7 +175,12 @@ export const perform = Effect.fnUntraced(function* (input: Input) {
     yield* output.tell(
       `an unfinished session stood there and is kept: go on with it by --resume --session ${session.keptAs}`
     )
-  const conversation = yield* ConversationMemory.make(session.before, session.save)
+  const { ledger, spent } = yield* ledgerOf(input, target, session.spentBefore)
+  const save = (messages: ReadonlyArray<Message>): Effect.Effect<void> =>
+    Effect.flatMap(spent, (amount) => session.save(messages, amount))
+  const conversation = yield* ConversationMemory.make(session.before, save)
+  // The last requests may have brought nothing for the history, and have cost something.
+  const saveAll = Effect.flatMap(conversation.messages, save)
   const toolbox = yield* ToolboxLive.make(
     folderTools({
       dir,
@@ -167,12 +189,13 @@ export const perform = Effect.fnUntraced(function* (input: Input) {
       groups: yield* childGroups
     })
   )
-  const exit = yield* Effect.exit(turnOf({ input, dir, target, output, conversation, toolbox })).pipe(
+  const exit = yield* Effect.exit(turnOf({ input, dir, target, output, conversation, toolbox, ledger })).pipe(
     Effect.onInterrupt(() =>
-      Effect.flatMap(session.fault, (fault) => output.conclude(withFault(interruptedEnding, fault)))
+      Effect.flatMap(Effect.andThen(saveAll, session.fault), (fault) =>
+        output.conclude(withFault(interruptedEnding, fault))
+      )
     )
   )
-  // A folder that could not be written to a moment ago may be free again.
-  if ((yield* session.fault) !== null) yield* Effect.flatMap(conversation.messages, session.save)
+  yield* saveAll
   return yield* conclude(exit, output, yield* session.fault)
 })
