@@ -84,3 +84,25 @@ it("counts the worst case at the dearest rate of the prompt, and unknown prices 
   assert.strictEqual(Budget.worstOf({ ...prices, cacheWritePerM: 2.5 }, 1_000_000, 0).costUsd, 2.5)
   assert.strictEqual(Budget.worstOf({ ...prices, cacheWritePerM: 1 }, 1_000_000, 0).costUsd, 2)
 })
+
+const dollars = { inputPerM: 2, outputPerM: 10, cacheWritePerM: 4 }
+
+it("leaves no answer to a prompt that takes the rest, and one token to one that leaves it", () => {
+  const tokens = Budget.make({ maxTokens: 1_000, maxCostUsd: null }, { tokens: 600, costUsd: 0 })
+  const behind = (promptTokens: number) => Budget.roomOf(tokens, { prices: null, promptTokens })
+  assert.deepStrictEqual([behind(399), behind(400)], [1, 0])
+  const usd = Budget.make({ maxTokens: null, maxCostUsd: 0.01 })
+  assert.isBelow(Budget.roomOf(usd, { prices: dollars, promptTokens: 2_500 }), 1)
+  assert.strictEqual(Budget.roomOf(usd, { prices: dollars, promptTokens: 2_497 }), 1)
+})
+
+it("never passes a limit by what it lets an answer be, whatever was spent", () => {
+  for (let promptTokens = 1; promptTokens < 2_000; promptTokens += 37) {
+    const budget = Budget.make({ maxTokens: 3_000, maxCostUsd: 0.02 }, { tokens: 500, costUsd: 0.0031 })
+    const ask = { prices: dollars, promptTokens }
+    const worst = Budget.worstOf(dollars, promptTokens, Budget.roomOf(budget, ask))
+    const full = admitted(budget, worst)
+    assert.isAtMost(full.spent.tokens + full.reserved.tokens, 3_000)
+    assert.isAtMost(full.spent.nanoUsd + full.reserved.nanoUsd, 20_000_000)
+  }
+})

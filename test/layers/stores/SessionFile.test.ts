@@ -183,3 +183,45 @@ describe("the lock of a session", () => {
     assert.strictEqual(await saved(), "saved")
   })
 })
+
+describe("what a session has spent", () => {
+  const reopened = (resume: boolean) =>
+    Effect.runPromise(
+      Effect.scoped(Effect.map(SessionFile.open(session(), resume), ({ spentBefore }) => spentBefore)).pipe(
+        Effect.catch((error) => Effect.succeed(error.message))
+      )
+    )
+  const put = (content: unknown): void => {
+    fs.mkdirSync(folder(), { recursive: true })
+    fs.writeFileSync(session(), JSON.stringify(content))
+  }
+  const message = { role: "user", content: "x" } as const
+  const spend = (spent: SessionFile.Spent) =>
+    Effect.runPromise(
+      Effect.scoped(Effect.flatMap(SessionFile.open(session(), false), ({ save }) => save([message], spent)))
+    )
+
+  it("is there again when it goes on, and not in a new session", async () => {
+    await spend({ tokens: 70, costUsd: 0.25 })
+    assert.deepStrictEqual(await reopened(true), { tokens: 70, costUsd: 0.25 })
+    assert.deepStrictEqual(await reopened(false), { tokens: 0, costUsd: 0 })
+  })
+
+  it("stays unknown in USD when it was", async () => {
+    await spend({ tokens: 70, costUsd: null })
+    assert.deepStrictEqual(await reopened(true), { tokens: 70, costUsd: null })
+  })
+
+  it("is nothing in a file of a time when nothing was counted", async () => {
+    put({ version: 1, messages: [message] })
+    assert.deepStrictEqual(await reopened(true), { tokens: 0, costUsd: 0 })
+  })
+
+  it.each([{ tokens: -1, costUsd: 0 }, { tokens: "7", costUsd: 0 }, { tokens: 7 }, { tokens: 7, costUsd: "0" }, null])(
+    "is not guessed from %j",
+    async (spent) => {
+      put({ version: 1, spent, messages: [message] })
+      assert.match(String(await reopened(true)), /is not a saved session/)
+    }
+  )
+})

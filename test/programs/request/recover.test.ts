@@ -17,12 +17,13 @@ import { RecoveryPolicy, type RecoveryPolicyInput } from "../../../src/domain/re
 import { renderFailure } from "../../../src/domain/failure/renderFailure.ts"
 import { replayLog } from "../../../src/programs/commands/replay/replayLog.ts"
 import type { ReplyPart } from "../../../src/domain/chat/ReplyPart.ts"
+import * as Usage from "../../../src/domain/chat/Usage.ts"
 import * as BudgetMemory from "../../../src/layers/stores/BudgetMemory.ts"
 import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import { BudgetLedger } from "../../../src/services/BudgetLedger.ts"
-import { BackoffSchedule, DeadlineOverride, PolicyOverride } from "../../../src/services/Overrides.ts"
+import { BackoffSchedule, DeadlineOverride, PolicyOverride, TokenEstimate } from "../../../src/services/Overrides.ts"
 import { Recovery, type RequestFailure } from "../../../src/services/Recovery.ts"
 import { runs } from "../../support/runs.ts"
 import { errorOf, freeze, scriptedWorld, toEnd, worldOver, type ScriptedWorld } from "../../support/world.ts"
@@ -141,6 +142,32 @@ describe("a request", () => {
     })
   )
 
+  it.effect("asks for no longer answer than the session's budget still pays for, and stops with what came", () =>
+    Effect.gen(function* () {
+      const ledger = yield* BudgetMemory.make({ maxTokens: 1_000, maxCostUsd: null }, { tokens: 500, costUsd: 0 })
+      const usage = { ...Usage.unknown, promptTokens: 100, completionTokens: 400 }
+      const world = worldOf(policyOf(), [
+        { reply: { text: "as far as it goes", finishReason: "length", usage } },
+        whole("never")
+      ])
+      const ended = yield* toEnd(
+        world,
+        complete().pipe(
+          Effect.provideService(BudgetLedger, ledger),
+          Effect.provideService(TokenEstimate, () => 100)
+        )
+      )
+      const failure = errorOf(ended)
+      if (failure._tag !== "BudgetExceeded") throw new Error(failure._tag)
+      assert.deepStrictEqual(
+        world.model.requests.map((request) => request.maxOutputTokens),
+        [400]
+      )
+      assert.strictEqual(failure.partial, "as far as it goes")
+      assert.strictEqual((yield* ledger.balance).spent.tokens, 1_000)
+    })
+  )
+
   it.effect("tells of its failures when the session's budget ends it in the middle", () =>
     Effect.gen(function* () {
       const ledger = yield* BudgetMemory.make({ maxTokens: 50, maxCostUsd: null })
@@ -157,7 +184,8 @@ describe("a request", () => {
       const ended = yield* toEnd(
         world,
         complete().pipe(
-          Effect.provideService(BudgetLedger, { ...ledger, admit: (worst) => ledger.admit({ ...worst, tokens: 1 }) })
+          Effect.provideService(BudgetLedger, { ...ledger, admit: (worst) => ledger.admit({ ...worst, tokens: 1 }) }),
+          Effect.provideService(TokenEstimate, () => 10)
         )
       )
       const failure = errorOf(ended)

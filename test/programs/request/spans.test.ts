@@ -14,6 +14,7 @@ import * as Usage from "../../../src/domain/chat/Usage.ts"
 import * as ModelSummarizer from "../../../src/layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../../src/layers/RecoveryLive.ts"
 import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
+import { rawExecutor } from "../../../src/programs/agent/rawExecutor.ts"
 import { runTool } from "../../../src/programs/agent/toolSpan.ts"
 import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
@@ -165,6 +166,39 @@ describe("whoever traces", () => {
         "gen_ai.tool.type": "function"
       }
       assert.deepStrictEqual(spans.map(attributesOf), [common, { ...common, "error.type": "NotFound" }])
+    })
+  )
+})
+
+describe("whoever traces a request without recovery", () => {
+  const through = (how: "complete" | "stream", steps: ReadonlyArray<ScriptedModel.Step>) =>
+    Effect.gen(function* () {
+      const { spans, tracer } = recorder()
+      const client = { ...ScriptedModel.make(steps).client, provider: "azure" }
+      const executor = rawExecutor(client, { model: "large", maxOutputTokens: 50 })
+      const asked =
+        how === "complete" ? executor.complete({ messages }) : Stream.runDrain(executor.stream({ messages }))
+      yield* Effect.exit(Effect.withTracer(Effect.asVoid(asked), tracer))
+      assert.deepStrictEqual(
+        spans.map((span) => [span.name, span.kind, span.status._tag]),
+        [["chat large", "client", "Ended"]]
+      )
+      return attributesOf(spans[0])
+    })
+
+  it.effect("sees one span of a stream as of a plain call, with the provider's name", () =>
+    Effect.gen(function* () {
+      const plain = yield* through("complete", [fine])
+      assert.deepInclude(plain, { "gen_ai.provider.name": "azure.ai.openai", "gen_ai.usage.output_tokens": 3 })
+      assert.deepStrictEqual(yield* through("stream", [fine]), plain)
+    })
+  )
+
+  it.effect("sees what a stream failed with", () =>
+    Effect.gen(function* () {
+      const plain = yield* through("complete", [overload])
+      assert.strictEqual(plain["error.type"], "ModelOverloadedError")
+      assert.deepStrictEqual(yield* through("stream", [overload]), plain)
     })
   )
 })
