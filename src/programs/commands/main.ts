@@ -12,11 +12,12 @@ import { explain } from "./explain/explainCommand.ts"
 import { gateway } from "./gateway/gatewayCommand.ts"
 import { replay } from "./replay/replayCommand.ts"
 import { run as runCommand } from "./run/runCommand.ts"
+import { turns } from "./turns/turnsCommand.ts"
 import { simulate } from "./simulate/simulateCommand.ts"
 
 const root = Command.make("holdfast").pipe(
   Command.withDescription("keeps an agent's model calls alive"),
-  Command.withSubcommands([drill, runCommand, config, replay, simulate, explain, gateway])
+  Command.withSubcommands([drill, runCommand, config, replay, simulate, turns, explain, gateway])
 )
 
 const run = Command.runWith(root, { version: "0.0.0" })

@@ -1,0 +1,92 @@
+/** What `holdfast turns` does, over the store of one file. */
+import { existsSync } from "node:fs"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import type { JournalFailure } from "../../../domain/agent/JournalError.ts"
+import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
+import type { JournalStoreShape, TurnSummary } from "../../../services/JournalStore.ts"
+
+export interface TurnsInput {
+  readonly action: "list" | "show" | "export" | "approve" | "deny" | "cancel" | "fork" | "forget"
+  readonly file: string
+  readonly id: string | null
+  readonly from: string | null
+  readonly into: string | null
+  readonly why: string | null
+}
+
+const bad = (field: string, reason: string): ConfigurationError => new ConfigurationError({ field, reason })
+
+const lineOf = ({ turn, status, steps, waitsFor }: TurnSummary): string =>
+  `${turn}  ${status}  ${steps} steps${waitsFor === null ? "" : `  waits for ${waitsFor}`}`
+
+const answer = (store: JournalStoreShape, { turn, waitsFor }: TurnSummary, text: string) =>
+  waitsFor === null
+    ? Effect.fail(bad("ID", `${turn} waits for no answer`))
+    : Effect.flatMap(store.answer(turn, waitsFor, text), (isFirst) =>
+        Console.log(isFirst ? `${waitsFor}: ${text}` : `${waitsFor} was answered before; nothing changes`)
+      )
+
+const act = (
+  store: JournalStoreShape,
+  input: TurnsInput,
+  turn: TurnSummary
+): Effect.Effect<void, JournalFailure | ConfigurationError> => {
+  switch (input.action) {
+    case "approve":
+      return answer(store, turn, "approved")
+    case "deny":
+      return answer(store, turn, input.why === null ? "denied" : `denied: ${input.why}`)
+    case "cancel":
+      return store.cancel(turn.turn)
+    case "forget":
+      return turn.holder === null
+        ? store.forget(turn.turn)
+        : Effect.fail(bad("ID", `is held by ${turn.holder}: cancel it first`))
+    case "fork":
+      return input.into === null
+        ? Effect.fail(bad("--into", "names the new turn"))
+        : store.fork(turn.turn, input.into, input.from)
+    case "show":
+    case "export":
+      return Effect.flatMap(store.steps(turn.turn), (rows) =>
+        Effect.forEach(
+          rows,
+          (row) => Console.log(input.action === "export" ? JSON.stringify(row) : `${row.key}  ${row.state}`),
+          { discard: true }
+        )
+      )
+    case "list":
+      return Effect.void
+  }
+}
+
+/** `node:sqlite` says of itself that it is experimental, each time it is loaded: that is no news to a user. */
+const quietly = async <A>(load: () => Promise<A>): Promise<A> => {
+  const { emitWarning } = process
+  process.emitWarning = () => undefined
+  try {
+    return await load()
+  } finally {
+    process.emitWarning = emitWarning
+  }
+}
+
+export const perform = (input: TurnsInput): Effect.Effect<void, JournalFailure | ConfigurationError> =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      if (!existsSync(input.file)) return yield* bad("--file", `(${input.file}) does not exist`)
+      const JournalSqlite = yield* Effect.promise(() =>
+        quietly(() => import("../../../layers/stores/JournalSqlite.ts"))
+      )
+      const store = yield* JournalSqlite.make({ path: input.file })
+      const all = yield* store.list
+      if (input.action === "list")
+        return yield* Effect.forEach(all, (one) => Console.log(lineOf(one)), { discard: true })
+      const turn = all.find((one) => one.turn === input.id)
+      if (turn === undefined)
+        return yield* bad("ID", input.id === null ? "names the turn" : `(${input.id}) is no turn of ${input.file}`)
+      if (input.action === "show") yield* Console.log(lineOf(turn))
+      return yield* act(store, input, turn)
+    })
+  )
