@@ -85,56 +85,68 @@ const outage = (now: number, lasts: number, ramp: number): number => {
   return now < start + lasts ? 0 : Math.max(0.2, (now - start - lasts) / ramp)
 }
 
-export const makeScenario = (name: ScenarioName, clients: number, slots: number): Scenario => {
-  const perSecond = clients * requestsPerClient
-  const both =
-    (primary: (now: number) => number, fallback: number): World["slots"] =>
-    (route, now) =>
-      route === 0 ? primary(now) : fallback
-  const base = {
-    name,
-    horizonMillis: 600_000,
-    eventFrom: start,
-    eventTo: start + minute,
-    boost: null,
-    burst: null,
-    rejectCost: 0.02
-  }
-  const world = (carry: World["slots"], more: Partial<World> = {}): World => ({
-    slots: carry,
-    outageFrom: null,
-    limiter: null,
-    refusals: null,
-    ...more
-  })
-  const half = 0.5 * slots
-  const dimmed = (now: number): number => (now >= start && now < start + minute ? 0.5 * slots : slots)
-  const down = (lasts: number, ramp: number) => (now: number) => slots * outage(now, lasts, ramp)
-  const herd = (tellsWait: boolean, rejectedCost: number): Scenario => ({
-    ...base,
+/** Slots of the primary at an instant, and those of the fallback. */
+const both =
+  (primary: (now: number) => number, fallback: number): World["slots"] =>
+  (route, now) =>
+    route === 0 ? primary(now) : fallback
+
+const world = (carry: World["slots"], more: Partial<World> = {}): World => ({
+  slots: carry,
+  outageFrom: null,
+  limiter: null,
+  refusals: null,
+  ...more
+})
+
+/** What scenarios share: an event of one minute in ten. */
+const baseOf = (name: ScenarioName) => ({
+  name,
+  horizonMillis: 600_000,
+  eventFrom: start,
+  eventTo: start + minute,
+  boost: null,
+  burst: null,
+  rejectCost: 0.02
+})
+
+/** Everybody at once before a limiter that lets three times the usual rate through. */
+const herdOf = (name: ScenarioName, clients: number, tellsWait: boolean, rejectedCost: number): Scenario => {
+  const perSecond = 3 * clients * requestsPerClient
+  const blocked = { blockedFrom: start, blockedTo: start + 10_000 }
+  return {
+    ...baseOf(name),
     eventTo: start + 10_000,
     burst: { count: clients, atMillis: start, widthMillis: 500 },
     world: world(
       both(() => plenty, 0),
-      {
-        limiter: {
-          perSecond: 3 * perSecond,
-          burst: 3 * perSecond,
-          blockedFrom: start,
-          blockedTo: start + 10_000,
-          tellsWait,
-          rejectedCost
-        }
-      }
+      { limiter: { perSecond, burst: perSecond, ...blocked, tellsWait, rejectedCost } }
     )
-  })
-  const refusing = (refusals: Refusals): Scenario => ({
-    ...base,
-    world: world(
-      both(() => plenty, 0),
-      { refusals }
-    )
-  })
+  }
+}
+
+/** The same bucket, which nothing blocks: it is only too small for everybody at once. */
+const limiterOf = (name: ScenarioName, clients: number): Scenario => {
+  const calm = herdOf(name, clients, true, 0)
+  const { limiter } = calm.world
+  return limiter === null
+    ? calm
+    : { ...calm, world: { ...calm.world, limiter: { ...limiter, blockedFrom: Infinity, blockedTo: Infinity } } }
+}
+
+const refusingOf = (name: ScenarioName, refusals: Refusals): Scenario => ({
+  ...baseOf(name),
+  world: world(
+    both(() => plenty, 0),
+    { refusals }
+  )
+})
+
+export const makeScenario = (name: ScenarioName, clients: number, slots: number): Scenario => {
+  const base = baseOf(name)
+  const half = 0.5 * slots
+  const dimmed = (now: number): number => (now >= start && now < start + minute ? 0.5 * slots : slots)
+  const down = (lasts: number, ramp: number) => (now: number) => slots * outage(now, lasts, ramp)
   switch (name) {
     case "steady":
       return { ...base, world: world(both(() => slots, half)) }
@@ -172,24 +184,18 @@ export const makeScenario = (name: ScenarioName, clients: number, slots: number)
         world: world(both(() => slots, half))
       }
     case "herd":
-      return herd(true, 0)
+      return herdOf(name, clients, true, 0)
     case "herd-counted":
-      return herd(true, 0.2)
+      return herdOf(name, clients, true, 0.2)
     case "herd-nora":
-      return herd(false, 0)
+      return herdOf(name, clients, false, 0)
     case "refusals":
-      return refusing({ status: 429, of: "any", share: 0.3, hintMillis: -1 })
+      return refusingOf(name, { status: 429, of: "any", share: 0.3, hintMillis: -1 })
     case "first500":
-      return refusing({ status: 500, of: "first", share: 1, hintMillis: -1 })
+      return refusingOf(name, { status: 500, of: "first", share: 1, hintMillis: -1 })
     case "first429":
-      return refusing({ status: 429, of: "first", share: 1, hintMillis: 2_000 })
-    case "limiter": {
-      const calm = herd(true, 0)
-      const { limiter } = calm.world
-      // The same bucket, which nothing blocks: it is only too small for everybody at once.
-      return limiter === null
-        ? calm
-        : { ...calm, world: { ...calm.world, limiter: { ...limiter, blockedFrom: Infinity, blockedTo: Infinity } } }
-    }
+      return refusingOf(name, { status: 429, of: "first", share: 1, hintMillis: 2_000 })
+    case "limiter":
+      return limiterOf(name, clients)
   }
 }
