@@ -98,6 +98,8 @@ class NativeRun {
   isRaised = false
   /** The stream that the next attempt takes up again; null = it begins anew. */
   taken: { readonly id: string; readonly after: number } | null = null
+  /** Times in this request that taking it up has failed. */
+  failedTakeUps = 0
   /** The provider does not hand out the rest of this answer. */
   isLost = false
   private readonly pending: Array<Uint8Array> = []
@@ -313,9 +315,15 @@ const receive = (
   )
 }
 
+/** Tries at a stream that the provider may have kept, before it is asked anew: few providers keep one. */
+const takeUps = 2
+
 const goneFor = (run: NativeRun, error: ModelError): ModelError => {
+  if (run.taken === null || run.options.view.isBackground) return error
+  run.failedTakeUps += 1
+  const mayPass = error.status === null || error.status >= 500
+  if (mayPass && run.failedTakeUps < takeUps) return error
   // What the provider has not kept is a stream that broke off.
-  if (run.taken === null || run.options.view.isBackground || error.status === null || error.status >= 500) return error
   run.isLost = true
   return makeModelError({ kind: "interrupted", status: null, code: "not_kept", model: error.model })
 }
