@@ -369,7 +369,18 @@ const makeStore = (file: SqliteFile): JournalStoreShape => {
     isCancelled: (turn) => attempt(turn, () => table.answerOf(turn, cancelKey) !== null),
     fork: (turn, into, from) =>
       Effect.flatMap(Clock.currentTimeMillis, (at) => attempt(turn, () => fork(file, turn, into, from, at))),
-    forget: (turn) => attempt(turn, () => forget(file, turn))
+    // Who has the lock runs the turn, whatever name a killed process has left.
+    forget: (turn) =>
+      Effect.flatMap(
+        attempt(turn, () => {
+          const lock = tryLock(lockPathOf(file.path, turn))
+          if (lock === null) return false
+          forget(file, turn)
+          lock.release()
+          return true
+        }),
+        (isForgotten) => (isForgotten ? Effect.void : refused(turn))
+      )
   }
 }
 

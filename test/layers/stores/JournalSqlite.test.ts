@@ -177,6 +177,19 @@ describe("a journal in a file", () => {
     })
   )
 
+  it.effect("forgets what a killed process has left, and nothing that somebody runs", () =>
+    Effect.gen(function* () {
+      const path = fresh()
+      yield* life(path, "t", (journal) => journal.step("a", text(), Effect.succeed("x")))
+      yield* Effect.sync(() => leaveHolder(path, "t"))
+      const held = yield* life(path, "t", () => Effect.flip(withStore(path, (store) => store.forget("t"))))
+      assert.strictEqual(held._tag, "TurnOwned")
+      yield* Effect.sync(() => leaveHolder(path, "t"))
+      yield* withStore(path, (store) => store.forget("t"))
+      assert.deepStrictEqual(yield* withStore(path, (store) => store.list), [])
+    })
+  )
+
   it.effect("stores a large value once, and nothing twice", () =>
     Effect.gen(function* () {
       const path = fresh()

@@ -40,9 +40,7 @@ const act = (
     case "cancel":
       return store.cancel(turn.turn)
     case "forget":
-      return turn.holder === null
-        ? store.forget(turn.turn)
-        : Effect.fail(bad("ID", `is held by ${turn.holder}: cancel it first`))
+      return store.forget(turn.turn)
     case "fork":
       return input.into === null
         ? Effect.fail(bad("--into", "names the new turn"))
