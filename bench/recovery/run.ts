@@ -193,8 +193,8 @@ const percentiles = (row: Row, limits: { readonly p50?: number; readonly p95: nu
   { what: "p95, milliseconds", value: middle(row, (run) => run.p95), limit: limits.p95 }
 ]
 
-/** How much longer than the hint itself a call may wait for it. */
-const overHint = 1.25
+/** A hint of two seconds, or a date of three to four, with a quarter on top, and a reply. */
+const hintedLimit = (millis: number): number => 1.25 * millis + 3 * replyMillis
 
 const p95Of = (rows: ReadonlyArray<Row>, name: string): number => middle(rowOf(rows, name), (run) => run.p95)
 
@@ -227,15 +227,10 @@ const ownTargets = (name: CaseName, rows: ReadonlyArray<Row>, lost: (row: Row) =
     case "once":
       return percentiles(row, { p95: 1.5 * p95Of(rows, "holdfast strict, 5xx too") })
     case "firstSeconds":
+    case "firstMillis":
+      return percentiles(row, { p50: hintedLimit(2_000), p95: hintedLimit(2_000) })
     case "firstDate":
-    case "firstMillis": {
-      // Strict waits for exactly the hint.
-      const exact = rowOf(rows, "holdfast strict")
-      return percentiles(row, {
-        p50: overHint * middle(exact, (run) => run.p50),
-        p95: overHint * middle(exact, (run) => run.p95)
-      })
-    }
+      return percentiles(row, { p50: hintedLimit(3_500), p95: hintedLimit(4_000) })
     case "limiter":
       return [
         { what: "last answer, seconds", value: worst(row, (run) => run.longest) / 1_000, limit: 1.15 * bucketSeconds },
