@@ -21,6 +21,7 @@ const order: ReadonlyArray<string> = [
   "layers/provider",
   "layers/stores",
   "layers",
+  "promise",
   "programs/commands",
   "entry"
 ]

@@ -1,0 +1,117 @@
+/**
+ * Recovery for plain TypeScript: promises, async iterators and AbortSignals at the edge, the same loop inside. Failures
+ * are the same typed errors; an aborted call rejects with RecoveryCancelledError after the model call has ended.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import { ConfigurationError } from "../domain/failure/ConfigurationError.ts"
+import type { ModelReply } from "../domain/chat/ModelReply.ts"
+import type { RequestInput } from "../domain/chat/ModelRequest.ts"
+import type { RecoveryEvent } from "../domain/recovery/RecoveryEvent.ts"
+import { refuseUnknown } from "../domain/failure/unknownOptions.ts"
+import { RecoveryPolicy, type RecoveryPolicyInput } from "../domain/recovery/RecoveryPolicy.ts"
+import type { ReplyPart } from "../domain/chat/ReplyPart.ts"
+import * as EventsMemory from "../layers/stores/EventsMemory.ts"
+import * as HealthMemory from "../layers/stores/HealthMemory.ts"
+import * as ModelSummarizer from "../layers/ModelSummarizer.ts"
+import * as RecoveryLive from "../layers/RecoveryLive.ts"
+import { ModelClient } from "../services/ModelClient.ts"
+import type { RequestFailure } from "../services/Recovery.ts"
+import type { Summarizer } from "../services/Summarizer.ts"
+import { makeTurn, type TurnCell } from "../services/Turn.ts"
+import { close, iterate, once, settle, type Asked, type CallOptions, type Edge, type Ended } from "./edge.ts"
+
+type Client = (typeof ModelClient)["Service"]
+
+export interface CreateOptions {
+  /** A policy, or its fields: `{ ...RecoveryPolicy.broad, routes: [{ model: "large" }] }`. */
+  readonly policy: RecoveryPolicyInput
+  /** The adapter: `layer()` or `make()` of `holdfast/openai` or `holdfast/anthropic`. */
+  readonly client: Layer.Layer<ModelClient, ConfigurationError> | Client
+  /** Clients of further routes, by name. */
+  readonly clients?: RecoveryLive.RecoveryOptions["clients"]
+  /** Writes the summaries of a compaction. Default: `ModelSummarizer.layer` with the first route's model. */
+  readonly summarizer?: Layer.Layer<Summarizer, ConfigurationError, ModelClient>
+  /** Route health: `shared` by the process (default), or this recovery's `own`. */
+  readonly health?: "shared" | "own"
+  /** Told about everything recovery does. What it throws is reported in the log and fails no request. */
+  readonly onEvent?: (event: RecoveryEvent) => void
+}
+
+/** Calls of one recovery, or of one turn of it. */
+export interface PromiseCalls {
+  readonly complete: (request: RequestInput, options?: CallOptions) => Promise<ModelReply>
+  /** Parts as they come, to be read once; leaving the loop early closes the connection. */
+  readonly stream: (request: RequestInput, options?: CallOptions) => AsyncIterable<ReplyPart>
+}
+
+export interface PromiseRecovery extends PromiseCalls {
+  /** Gives the calls of `body` one deadline and one choice of model; a call outside a turn is a turn of its own. */
+  readonly turn: <A>(body: (calls: PromiseCalls) => Promise<A>) => Promise<A>
+  /** Cancels what still runs and frees what the clients hold. A later call rejects with RecoveryCancelledError. */
+  readonly close: () => Promise<void>
+}
+
+/** Tells an event; also a promise that comes back may break without harm. */
+const tell = (onEvent: (event: RecoveryEvent) => unknown) => (event: RecoveryEvent) =>
+  Effect.sync(() => {
+    const told = onEvent(event)
+    if (told instanceof Promise) told.catch(() => undefined)
+  })
+
+const layerOf = (client: CreateOptions["client"]): Layer.Layer<ModelClient, ConfigurationError> => {
+  if (RecoveryLive.isClient(client)) return Layer.succeed(ModelClient, client)
+  const isLayer: boolean = Layer.isLayer(client)
+  if (isLayer) return client
+  throw new ConfigurationError({ field: "client", reason: "is missing: give layer() or make() of an adapter" })
+}
+
+const createKeys: ReadonlyArray<string> = ["policy", "client", "clients", "summarizer", "health", "onEvent"]
+/** In a fiber of its own the request can be ended also while nobody asks for its next part. */
+const streamInto =
+  (request: RequestInput) =>
+  (recovery: Asked, queue: Queue.Queue<ReplyPart, Ended<RequestFailure>>): Effect.Effect<void, RequestFailure> =>
+    Stream.runForEachArray(recovery.stream(request), (some) => Queue.offerAll(queue, some))
+
+const callsOf = (edge: Edge, turn: TurnCell | null): PromiseCalls => ({
+  complete: (request, options = {}) => settle(edge, turn, options, (recovery) => recovery.complete(request)),
+  stream: (request, options = {}) => {
+    const into = streamInto(request)
+    return once("stream", () => iterate(edge, turn, options, into))
+  }
+})
+
+/** The edges of the recoveries made here: an agent runs in the one of its recovery. */
+const edges = new WeakMap<object, Edge>()
+
+export const edgeOf = (recovery: PromiseRecovery): Edge | undefined => edges.get(recovery)
+
+/** A bad option or policy, or a route or client that has no other, throws a ConfigurationError here, before the first request. */
+export const createRecovery = (options: CreateOptions): PromiseRecovery => {
+  refuseUnknown(options, createKeys)
+  if (options.health !== undefined && options.health !== "shared" && options.health !== "own")
+    throw new ConfigurationError({ field: "health", reason: 'is neither "shared" nor "own"' })
+  const policy = new RecoveryPolicy(options.policy)
+  const wrong = RecoveryLive.mismatchOf(policy, options.clients ?? {})
+  if (wrong !== null) throw wrong
+  const { onEvent } = options
+  const runtime = ManagedRuntime.make(
+    RecoveryLive.layer(policy, options.clients === undefined ? {} : { clients: options.clients }).pipe(
+      Layer.provide(options.summarizer ?? ModelSummarizer.layer({ model: policy.routes[0].model })),
+      Layer.provide(layerOf(options.client)),
+      Layer.provide(onEvent === undefined ? Layer.empty : EventsMemory.layerTo(tell(onEvent))),
+      Layer.merge(options.health === "own" ? HealthMemory.layer() : Layer.empty)
+    )
+  )
+  const edge: Edge = { runtime, calls: new Set(), isClosed: false }
+  const recovery: PromiseRecovery = {
+    ...callsOf(edge, null),
+    turn: (body) => body(callsOf(edge, makeTurn())),
+    close: () => close(edge)
+  }
+  edges.set(recovery, edge)
+  return recovery
+}
