@@ -1,8 +1,9 @@
 /** What became of one tool call, as the model reads it in the history. A tool never throws through the loop. */
 import * as Result from "effect/Result"
 import { head, wellFormed } from "../chat/codePoints.ts"
-import type { ToolMessage } from "../chat/Message.ts"
+import type { ContentPart, ToolMessage } from "../chat/Message.ts"
 import type { ToolCall } from "../chat/ModelReply.ts"
+import { contentOf, ToolContent } from "./ToolContent.ts"
 import { textOf } from "./ToolText.ts"
 
 export type ToolResultKind =
@@ -19,6 +20,8 @@ export interface ToolResult {
   readonly content: string
   /** Tag or name of the tool's own error; null when there is none. Two failures are equal when kind and tag are. */
   readonly errorTag: string | null
+  /** What the model gets instead of `content`, which says it in words; absent = the text is all. */
+  readonly parts?: ReadonlyArray<ContentPart>
 }
 
 /** How a tool may be run. */
@@ -59,7 +62,12 @@ export const failed = (errorTag: string, text: string): ToolResult => ({
 export const given = (value: unknown): ToolResult =>
   value instanceof Error
     ? failed(value.name, value.message)
-    : Result.match(textOf(value), { onSuccess: ok, onFailure: (reason) => failed("NoText", reason) })
+    : value instanceof ToolContent
+      ? Result.match(contentOf(value), {
+          onSuccess: (found) => ({ ...ok(found.content), parts: found.parts }),
+          onFailure: (reason) => failed("NoText", reason)
+        })
+      : Result.match(textOf(value), { onSuccess: ok, onFailure: (reason) => failed("NoText", reason) })
 
 /** A result of a toolbox that somebody else wrote: its content is text, whatever stood there. */
 export const sound = (result: ToolResult): ToolResult => {
@@ -109,5 +117,5 @@ export const notRun = (why: string): ToolResult => ({ kind: "not_run", content: 
 export const toMessage = (call: Pick<ToolCall, "id">, result: ToolResult): ToolMessage => ({
   role: "tool",
   tool_call_id: call.id,
-  content: result.content
+  content: result.parts ?? result.content
 })

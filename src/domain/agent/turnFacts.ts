@@ -3,7 +3,7 @@
  * does not know are kept as they are. Pure.
  */
 import * as Schema from "effect/Schema"
-import type { Message } from "../chat/Message.ts"
+import type { ContentPart, Message } from "../chat/Message.ts"
 import type { ModelReply } from "../chat/ModelReply.ts"
 import { Usage } from "../chat/Usage.ts"
 import type { Amount } from "../budget/Budget.ts"
@@ -112,6 +112,11 @@ const ResultFields = Schema.StructWithRest(
   [anything]
 )
 
+const PartFields = Schema.StructWithRest(Schema.Struct({ type: Schema.String }), [anything])
+
+/** What the user says: a text, or parts (pictures, files); null = nothing, the history goes on as it is. */
+export type Prompt = string | ReadonlyArray<ContentPart> | null
+
 const MessageFields = Schema.StructWithRest(Schema.Struct({ role: Schema.String }), [anything])
 
 /** JSON in and out: nothing is made of the fields beside those that are named. */
@@ -124,6 +129,7 @@ export const codecs = {
   result: codec<ToolResult>(ResultFields),
   text: codec<string>(Schema.String),
   optionalText: codec<string | null>(Schema.NullOr(Schema.String)),
+  prompt: codec<Prompt>(Schema.NullOr(Schema.Union([Schema.String, Schema.Array(PartFields)]))),
   messages: codec<ReadonlyArray<Message>>(Schema.Array(MessageFields)),
   nothing: codec<null>(Schema.Null)
 }

@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import { toMessage, type ModelReply } from "../chat/ModelReply.ts"
 import type { Message } from "../chat/Message.ts"
 import { interrupted, notRun, toMessage as toResultMessage, type ToolResult } from "./ToolResult.ts"
-import { codecs, keys } from "./turnFacts.ts"
+import { codecs, keys, type Prompt } from "./turnFacts.ts"
 
 /** The value of a step that has an end; undefined = there is none. */
 export type ReadFact = (key: string) => unknown
@@ -14,7 +14,7 @@ export type ReadFact = (key: string) => unknown
 const read = <A>(codec: Schema.Codec<A, unknown>, value: unknown): A | null =>
   value === undefined ? null : Result.getOrElse(Schema.decodeUnknownResult(codec)(value), () => null)
 
-const user = (content: string | null): ReadonlyArray<Message> => (content === null ? [] : [{ role: "user", content }])
+const user = (content: Prompt): ReadonlyArray<Message> => (content === null ? [] : [{ role: "user", content }])
 
 /** Results in call order; a call without one has the result it gets when a history is repaired. */
 const resultsOf = (of: ReadFact, step: number, reply: ModelReply, isLast: boolean): ReadonlyArray<Message> =>
@@ -25,7 +25,7 @@ const resultsOf = (of: ReadFact, step: number, reply: ModelReply, isLast: boolea
 
 /** What the turn added, up to where it is. */
 export const addedBy = (of: ReadFact): ReadonlyArray<Message> => {
-  const added: Array<Message> = [...user(read(codecs.optionalText, of(keys.prompt)))]
+  const added: Array<Message> = [...user(read(codecs.prompt, of(keys.prompt)))]
   for (let step = 1; ; step += 1) {
     const fact = read(codecs.reply, of(keys.reply(step)))
     if (fact === null) return added

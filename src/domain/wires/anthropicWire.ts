@@ -136,6 +136,14 @@ const toolChoice = (choice: unknown, isParallel: unknown, wireName: (own: string
   return isParallel === false ? { tool_choice: { type: "auto", ...single } } : {}
 }
 
+/** A form by a schema stands elsewhere here; a form this API has no word for goes as it is, and is refused by name. */
+const answerForm = (format: unknown, config: unknown): Json => {
+  if (format === undefined || (isObject(format) && format["type"] === "text")) return {}
+  if (!isObject(format) || !isObject(format["json_schema"])) return { response_format: format }
+  const own = { type: "json_schema", schema: format["json_schema"]["schema"] }
+  return { output_config: { ...(isObject(config) ? config : {}), format: own } }
+}
+
 /** This API demands a budget: sent where the policy has none. */
 const demandedTokens = 8_000
 
@@ -153,6 +161,7 @@ export const toBody = (
     stop,
     tool_choice: choice,
     parallel_tool_calls: isParallel,
+    response_format: format,
     ...params
   } = wellFormedJson(request.params ?? {})
   const { messages, tools, wireName } = fit(request, profile)
@@ -166,6 +175,7 @@ export const toBody = (
   return {
     ...params,
     ...(stop === undefined ? {} : { stop_sequences: Array.isArray(stop) ? stop : [stop] }),
+    ...answerForm(format, params["output_config"]),
     ...(tools.length === 0 ? {} : toolChoice(choice, isParallel, wireName)),
     model: request.model,
     max_tokens: request.maxOutputTokens ?? demandedTokens,

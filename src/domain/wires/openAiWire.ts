@@ -9,6 +9,7 @@ import type { WireRequest } from "../chat/ModelRequest.ts"
 import type * as Usage from "../chat/Usage.ts"
 import { finishReasonOf, inBandFault, type Verdict } from "../provider/classify.ts"
 import type { BudgetParam, ProviderProfile } from "../provider/ProviderProfile.ts"
+import { withTextResults } from "./resultParts.ts"
 import { fit, wellFormedJson } from "./history.ts"
 import { readCalls } from "./openAiCalls.ts"
 import {
@@ -74,7 +75,7 @@ export const toBody = (
     ...params,
     ...chosenTool(params["tool_choice"], wireName),
     model: request.model,
-    messages: withoutItems(messages),
+    messages: withoutItems(withTextResults(messages)),
     ...(tools.length === 0 ? {} : { tools }),
     ...(request.maxOutputTokens === null ? {} : { [budgetParam]: request.maxOutputTokens }),
     ...(stream ? { stream: true, stream_options: params["stream_options"] ?? { include_usage: true } } : {})

@@ -6,7 +6,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { isJournalFailure, TurnCancelled, TurnParked, type JournalFailure } from "../../domain/agent/JournalError.ts"
-import { codecs, keys } from "../../domain/agent/turnFacts.ts"
+import { codecs, keys, type Prompt } from "../../domain/agent/turnFacts.ts"
 import { addedBy, comesAfter, startOf, type ReadFact } from "../../domain/agent/turnHistory.ts"
 import { repairHistory } from "../../domain/agent/historyRepair.ts"
 import type { Message } from "../../domain/chat/Message.ts"
@@ -27,7 +27,7 @@ export interface DurableOptions extends Omit<AgentOptions, "conversation" | "nes
   /** Where it is kept: `JournalSqlite.make({ path })`. */
   readonly store: JournalStoreShape
   /** What the user says. A turn that is taken up again has its own: what is given then is not read. */
-  readonly prompt: string | null
+  readonly prompt: Prompt
   /** The turn this one comes after: its history is the beginning of this one, and is stored nowhere else. */
   readonly after?: string
   /** The history it begins with. Default: empty. Not together with `after`. */

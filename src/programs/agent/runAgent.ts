@@ -6,12 +6,13 @@ import { errorTypeOf, inSpan, known } from "../request/spans.ts"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
-import { codecs, keys } from "../../domain/agent/turnFacts.ts"
+import { codecs, keys, type Prompt } from "../../domain/agent/turnFacts.ts"
 import { repairHistory } from "../../domain/agent/historyRepair.ts"
 import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
-import type { MessageToolCall } from "../../domain/chat/Message.ts"
+import { textOf, type MessageToolCall } from "../../domain/chat/Message.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { AgentError } from "../../domain/failure/AgentError.ts"
+import type { Hooks } from "../../services/AgentHooks.ts"
 import { PromptCacheTtl } from "../../services/PromptCacheTtl.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import type { Toolbox } from "../../services/Toolbox.ts"
@@ -52,11 +53,8 @@ const agentOptionNames: ReadonlyArray<string> = [
   "nested"
 ] satisfies ReadonlyArray<keyof AgentOptions>
 
-/** Runs one turn: `prompt` enters the history first; null goes on with the history as it stands. */
-export const runAgent = (
-  options: AgentOptions,
-  prompt: string | null
-): Effect.Effect<AgentResult, AgentFailure, Toolbox> => {
+/** Runs one turn: `prompt`, a text or parts, enters the history first; null goes on with the history as it stands. */
+export const runAgent = (options: AgentOptions, prompt: Prompt): Effect.Effect<AgentResult, AgentFailure, Toolbox> => {
   refuseUnknown(options, agentOptionNames)
   const turn = Effect.provideService(
     inSpan(
@@ -80,25 +78,34 @@ export const runAgent = (
 
 const callOf = ({ id, function: { name, arguments: args } }: MessageToolCall) => ({ id, name, arguments: args })
 
+/** The hook reads the text of a prompt; what it makes of it stands in the place of the text. */
+const seenBy = (onUserPrompt: Hooks["onUserPrompt"], prompt: Prompt): Effect.Effect<Prompt> => {
+  if (prompt === null || onUserPrompt === undefined) return Effect.succeed(prompt)
+  if (typeof prompt === "string") return onUserPrompt(prompt)
+  const text = textOf({ role: "user", content: prompt })
+  return Effect.map(onUserPrompt(text), (changed) =>
+    changed === text ? prompt : [{ type: "text", text: changed }, ...prompt.filter((part) => part.type !== "text")]
+  )
+}
+
 /** Gives every call of the history its result, then says what the user said. */
-const openTurn = Effect.fnUntraced(function* (run: AgentRun, prompt: string | null) {
+const openTurn = Effect.fnUntraced(function* (run: AgentRun, prompt: Prompt) {
   const { conversation, hooks } = run
   const repaired = repairHistory(yield* conversation.messages)
   if (repaired.added.length > 0) {
     yield* conversation.replace(repaired.messages)
     for (const { call, result } of repaired.added) yield* run.emit({ _tag: "ResultAdded", call: callOf(call), result })
   }
-  const { onUserPrompt } = hooks
-  const seen = prompt === null || onUserPrompt === undefined ? Effect.succeed(prompt) : onUserPrompt(prompt)
+  const seen = seenBy(hooks.onUserPrompt, prompt)
   // A turn that is taken up has its prompt already, whatever is given now.
-  const content = yield* kept(run.journal, keys.prompt, codecs.optionalText, seen)
+  const content = yield* kept(run.journal, keys.prompt, codecs.prompt, seen)
   if (content === null) return
   yield* conversation.append([{ role: "user", content }])
 })
 
 const agentTurn = Effect.fnUntraced(function* (
   run: AgentRun,
-  prompt: string | null
+  prompt: Prompt
 ): Effect.fn.Return<AgentResult, AgentFailure> {
   const { conversation, journal, memory, work } = run
   const maxSteps = run.options.maxSteps ?? defaultMaxSteps
