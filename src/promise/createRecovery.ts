@@ -87,7 +87,17 @@ const callsOf = (edge: Edge, turn: TurnCell | null): PromiseCalls => ({
 /** The edges of the recoveries made here: an agent runs in the one of its recovery. */
 const edges = new WeakMap<object, Edge>()
 
-export const edgeOf = (recovery: PromiseRecovery): Edge | undefined => edges.get(recovery)
+/** Something else in the place of a recovery is a ConfigurationError. */
+export const edgeOf = (recovery: PromiseRecovery): Edge => {
+  const edge = typeof recovery === "object" && recovery !== null ? edges.get(recovery) : undefined
+  if (edge === undefined)
+    throw new ConfigurationError({ field: "recovery", reason: "is missing: give what createRecovery has made" })
+  return edge
+}
+
+/** The calls of one turn of a recovery; null = each call is a turn of its own. */
+export const callsIn = (recovery: PromiseRecovery, turn: TurnCell | null): PromiseCalls =>
+  callsOf(edgeOf(recovery), turn)
 
 /** A bad option or policy, or a route or client that has no other, throws a ConfigurationError here, before the first request. */
 export const createRecovery = (options: CreateOptions): PromiseRecovery => {

@@ -151,5 +151,11 @@ export const askModel = (
       : run.journal.turn === null
         ? streamed(run, request, see)
         : keptStream(run, request, step, see)
-  return Effect.provideService(onModel(run, request, call), RequestWatch, { ended: run.work.takeTrail })
+  // Who looks at the run from outside sees where its request stands; the trails are the turn's.
+  return Effect.flatMap(RequestWatch, (outer) =>
+    Effect.provideService(onModel(run, request, call), RequestWatch, {
+      began: (standing) => outer?.began?.(standing),
+      ended: run.work.takeTrail
+    })
+  )
 }

@@ -6,6 +6,7 @@ import * as Schema from "effect/Schema"
 import * as ToolArguments from "../../domain/agent/ToolArguments.ts"
 import type * as ToolResult from "../../domain/agent/ToolResult.ts"
 import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
+import type { Json } from "../../domain/chat/json.ts"
 import type { ToolSpec } from "../../domain/chat/Message.ts"
 
 /** A tool, ready to run. Made by `tool` or `fromJsonSchema`. */
@@ -95,11 +96,10 @@ const runNames: ReadonlyArray<string> = [
 ] satisfies ReadonlyArray<keyof RunOptions>
 
 /** The JSON Schema a model is told of. Definitions stay beside it. */
-const jsonSchemaOf = (schema: Schema.Constraint): unknown => {
+export const jsonSchemaOf = (schema: Schema.Constraint): Json => {
   const document = Schema.toJsonSchemaDocument(schema)
-  return Object.keys(document.definitions).length === 0
-    ? document.schema
-    : { ...document.schema, $defs: document.definitions }
+  const json = document.schema as Json
+  return Object.keys(document.definitions).length === 0 ? json : { ...json, $defs: document.definitions }
 }
 
 /**

@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { ConfigurationError } from "../src/domain/failure/ConfigurationError.ts"
-import { RecoveryCancelledError } from "../src/domain/failure/RecoveryError.ts"
-import { RecoveryPolicy } from "../src/domain/recovery/RecoveryPolicy.ts"
-import * as ScriptedModel from "../src/layers/ScriptedModel.ts"
-import { createRecovery, type CreateOptions } from "../src/promise.ts"
-import { Summarizer } from "../src/services/Summarizer.ts"
+import { ConfigurationError } from "../../src/domain/failure/ConfigurationError.ts"
+import { RecoveryCancelledError } from "../../src/domain/failure/RecoveryError.ts"
+import { RecoveryPolicy } from "../../src/domain/recovery/RecoveryPolicy.ts"
+import * as ScriptedModel from "../../src/layers/ScriptedModel.ts"
+import { createRecovery, type CreateOptions } from "../../src/promise.ts"
+import { Summarizer } from "../../src/services/Summarizer.ts"
 
 const request = { messages: [{ role: "user" as const, content: "go" }] }
 const whole: ScriptedModel.Step = { reply: { text: "whole" } }

@@ -2,12 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import type { ModelPart } from "../src/domain/chat/ModelReply.ts"
-import { RecoveryPolicy } from "../src/domain/recovery/RecoveryPolicy.ts"
-import type { ReplyPart } from "../src/domain/chat/ReplyPart.ts"
-import * as ScriptedModel from "../src/layers/ScriptedModel.ts"
-import { createRecovery, type CreateOptions } from "../src/promise.ts"
-import { ModelClient } from "../src/services/ModelClient.ts"
+import type { ModelPart } from "../../src/domain/chat/ModelReply.ts"
+import { RecoveryPolicy } from "../../src/domain/recovery/RecoveryPolicy.ts"
+import type { ReplyPart } from "../../src/domain/chat/ReplyPart.ts"
+import * as ScriptedModel from "../../src/layers/ScriptedModel.ts"
+import { createRecovery, type CreateOptions } from "../../src/promise.ts"
+import { ModelClient } from "../../src/services/ModelClient.ts"
 
 const policy = { ...RecoveryPolicy.strict, routes: [{ model: "m" }] } as const
 const request = { messages: [{ role: "user", content: "go" }] } as const
