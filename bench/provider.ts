@@ -9,6 +9,7 @@ export interface Provider {
 
 export interface ServerProcess {
   readonly port: number
+  readonly pid: number
   readonly stop: () => void
 }
 
@@ -17,7 +18,9 @@ export const startProcess = (file: URL, options: ReadonlyArray<string>): Promise
     const child = spawn(process.execPath, [fileURLToPath(file), ...options], { stdio: ["pipe", "pipe", "inherit"] })
     child.once("error", reject)
     child.once("exit", (code) => reject(new Error(`the provider ended with ${code}`)))
-    child.stdout.once("data", (line: Buffer) => resolve({ port: Number(String(line)), stop: () => child.stdin.end() }))
+    child.stdout.once("data", (line: Buffer) =>
+      resolve({ port: Number(String(line)), pid: child.pid ?? 0, stop: () => child.stdin.end() })
+    )
   })
 
 export const startProvider = async (chunks: number): Promise<Provider> => {

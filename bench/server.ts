@@ -37,7 +37,7 @@ const last = `${chunkOf({}, "stop")}data: ${JSON.stringify({
 })}\n\ndata: [DONE]\n\n`
 
 /** Several chunks share a packet, as they do when a model is fast. */
-const perWrite = 8
+const perWrite = Number(process.argv[3] ?? 8)
 const writes: Array<string> = []
 for (let at = 0; at < words.length; at += perWrite) writes.push(words.slice(at, at + perWrite).join(""))
 

@@ -1,13 +1,13 @@
 /**
  * The gateway as a process under load: requests at a steady rate, a share of them meeting faults, for minutes. Prints what was
- * lost or doubled, memory by the minute and what stays open: `node bench/gateway.ts [--seconds 120] [--rate 100]`.
+ * lost or doubled, memory by the minute and what stays open: `node bench/gateway/soak.ts [--seconds 120] [--rate 100]`.
  */
-import { readFileSync } from "node:fs"
 import { parseArgs } from "node:util"
-import { startGateway } from "./agents/gatewayProcess.ts"
-import { wholeText, type WireName } from "./wall/answers.ts"
-import { ask } from "./wall/client.ts"
-import { startProvider } from "./wall/provider.ts"
+import { startGateway } from "../agents/gatewayProcess.ts"
+import { wholeText, type WireName } from "../wall/answers.ts"
+import { ask } from "../wall/client.ts"
+import { startProvider } from "../wall/provider.ts"
+import { cpuOf, rssOf } from "./processes.ts"
 
 const { values } = parseArgs({
   options: { seconds: { type: "string", default: "120" }, rate: { type: "string", default: "100" } }
@@ -19,14 +19,6 @@ const wires: ReadonlyArray<WireName> = ["chat", "responses", "messages"]
 /** Mostly fine; now and then what an agent meets in a day. A name of its own for each, so that every fault comes once. */
 const faults = ["s01", "s03", "s05", "s08", "s10", "s11"]
 const faultShare = 0.1
-
-const statusOf = (pid: number, field: string): number =>
-  Number(new RegExp(`${field}:\\s+(\\d+)`).exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? Number.NaN)
-/** User and system time of a process, milliseconds: /proc counts in hundredths of a second. */
-const cpuOf = (pid: number): number => {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
-  return (Number(fields[11]) + Number(fields[12])) * 10
-}
 
 const provider = await startProvider({ unit: 5 })
 const gateway = await startGateway(provider.baseUrl.replace(/\/v1$/, ""))
@@ -59,7 +51,7 @@ while (performance.now() - began < seconds * 1_000) {
   if (provider.asked.length > 4_000) (provider.asked as Array<unknown>).splice(0, 2_000)
   if (performance.now() - began > nextReport) {
     nextReport += 15_000
-    const rss = Math.round(statusOf(gateway.pid, "VmRSS") / 1_024)
+    const rss = Math.round(rssOf(gateway.pid))
     console.log(
       `${Math.round((performance.now() - began) / 1_000)} s: rss ${rss} MB, under way ${under.size}, ${JSON.stringify(counts)}`
     )
@@ -74,7 +66,7 @@ console.log(
     ...counts,
     requestsPerSecond: Math.round(counts.asked / seconds),
     cpuMicrosPerRequest: Math.round((cpu * 1_000) / counts.asked),
-    rssMB: Math.round(statusOf(gateway.pid, "VmRSS") / 1_024),
+    rssMB: Math.round(rssOf(gateway.pid)),
     socketsAtProvider: provider.openSockets()
   })
 )
