@@ -79,8 +79,21 @@ const deepPlaces: ReadonlyArray<Pointer> = [
   "/error/metadata/raw/code",
   "/error/metadata/raw/type",
   "/error/details/*/reason",
+  "/error/*/code",
+  "/error/*/type",
   "/errors/*/code",
-  "/errors/*/type"
+  "/errors/*/type",
+  "/errors/code",
+  "/errors/type",
+  "/error_code",
+  "/errorCode",
+  "/errcode",
+  "/error_type",
+  "/__type",
+  "/detail/type",
+  "/detail/*/code",
+  "/fault/detail/errorcode",
+  "/fault/code"
 ]
 
 /** Numbers beside a code that repeat the status an answer would have had. Read inside a 200 only. */
@@ -100,7 +113,12 @@ const statusPlaces: ReadonlyArray<Pointer> = [
   "/statusCode",
   "/StatusCode",
   "/raw_status_code",
-  "/detail/status_code"
+  "/http_status",
+  "/http_code",
+  "/detail/status",
+  "/detail/status_code",
+  "/errors/*/status",
+  "/errors/*/status_code"
 ]
 
 /** An array body holds its error in the first element. */
@@ -126,6 +144,8 @@ export const codesOf = (profile: ProviderProfile, answer: Answer, body: unknown)
   )
 }
 
-/** The statuses an error inside a 200 names. */
-export const innerStatuses = (body: unknown): ReadonlyArray<Code> =>
-  statusPlaces.flatMap((place) => valuesAt(body, place)).filter(isCode)
+/** The statuses an error inside a 200 names. An error that is a text is prose, one that is a number a status. */
+export const innerStatuses = (body: unknown): ReadonlyArray<Code> => [
+  ...valuesAt(body, "/error").filter((value) => typeof value === "number"),
+  ...statusPlaces.flatMap((place) => valuesAt(body, place)).filter(isCode)
+]

@@ -3,7 +3,7 @@
  * message text. Order: error inside a 200, profile, global table, status class.
  */
 import { inBandStatus, isLegal, kindOfStatus, type FaultKind } from "../failure/FaultKind.ts"
-import { isObject, type Json } from "../chat/json.ts"
+import { isObject, isText, type Json } from "../chat/json.ts"
 import type { FinishReason } from "../chat/ModelReply.ts"
 import { type HintReading } from "../failure/Hint.ts"
 import { hintsOf } from "./answerHints.ts"
@@ -19,6 +19,7 @@ import {
   type Code,
   type Found
 } from "./AnswerPlaces.ts"
+import { failureBeside, hasError, hasFailed } from "./FailureShape.ts"
 import { globalKind, inBandKind, toldCode } from "./KnownWords.ts"
 import type { CodeRow, Pointer, ProviderProfile } from "./ProviderProfile.ts"
 import { refusedField, refusesPromptLength } from "./RefusedField.ts"
@@ -98,6 +99,11 @@ const messagePlaces: ReadonlyArray<Pointer> = [
   "/detail",
   "/detail/message",
   "/errors/0/message",
+  "/errors/0",
+  "/error/0/message",
+  "/error_msg",
+  "/msg",
+  "/fault/faultstring",
   "/base_resp/status_msg"
 ]
 
@@ -167,42 +173,50 @@ const verdictOf = (profile: ProviderProfile, answer: Answer, body: unknown, know
 export const classifyAnswer = (profile: ProviderProfile, answer: Answer): Verdict =>
   verdictOf(profile, answer, unwrap(answer.body))
 
-/** A response that failed says so as its own state, or in the event that carries it. */
-const hasFailed = (body: Json): boolean =>
-  body["type"] === "response.failed" || isObject(valueAt(body, "/response/error"))
+/**
+ * Where an error inside a 200 stands. A whole body that nobody can read may be a page of something else. In an event there
+ * is no such page: what reports a failure there is one of the server, whatever its code.
+ */
+export type InBandPlace = "body" | "event"
 
-const hasError = (body: Json): boolean =>
-  hasFailed(body) ||
-  isObject(body["error"]) ||
-  (typeof body["error"] === "string" && body["error"] !== "") ||
-  body["object"] === "error" ||
-  body["type"] === "error"
+/** A failure for certain: one of the server when its code says nothing. */
+const certain = (profile: ProviderProfile, answer: Answer, body: unknown): Verdict => {
+  const verdict = verdictOf(profile, answer, body)
+  return verdict.kind === "malformed_response" ? verdictOf(profile, answer, body, "server_error") : verdict
+}
 
-/** An error inside a 200, or inside one chunk of a stream (also inside a choice); null when there is none. */
-export const inBandFault = (profile: ProviderProfile, answer: Answer): Verdict | null => {
+/** What stands in a choice: an error of its own, or a finish reason that reports one. */
+const choiceFault = (profile: ProviderProfile, inBand: Answer, body: Json, place: InBandPlace): Verdict | null => {
+  const choice = valueAt(body, "/choices/0")
+  if (!isObject(choice)) return null
+  const { error, finish_reason: reason } = choice
+  if (isObject(error) || (isText(error) && error !== ""))
+    return place === "event" ? certain(profile, inBand, choice) : verdictOf(profile, inBand, choice)
+  const kind = isText(reason) ? finishFaultOf(profile, reason) : null
+  return kind === null || !isText(reason) ? null : { ...verdictOf(profile, inBand, body, kind), code: reason }
+}
+
+/** A failure that does not call itself an error: a word that is known, or a shape that only failures have. */
+const faultBeside = (profile: ProviderProfile, inBand: Answer, body: Json, place: InBandPlace): Verdict | null => {
+  const shape = failureBeside(body)
+  if (shape === null) return null
+  const verdict = verdictOf(profile, inBand, body)
+  if (verdict.kind !== "malformed_response") return verdict
+  return shape === "plain" && place === "event" ? certain(profile, inBand, body) : null
+}
+
+/** An error inside a 200, or inside one event of a stream (also inside a choice); null when there is none. */
+export const inBandFault = (profile: ProviderProfile, answer: Answer, place: InBandPlace = "body"): Verdict | null => {
   const body = unwrap(answer.body)
   if (!isObject(body)) return null
   const inBand: Answer = { ...answer, status: inBandStatus }
-  if (hasError(body)) {
-    const verdict = verdictOf(profile, inBand, body)
-    // A response that says it failed is read well, whatever its code.
-    return verdict.kind === "malformed_response" && hasFailed(body)
-      ? verdictOf(profile, inBand, body, "server_error")
-      : verdict
-  }
+  // A response that says it failed is read well, whatever its code.
+  if (hasError(body))
+    return place === "event" || hasFailed(body) ? certain(profile, inBand, body) : verdictOf(profile, inBand, body)
   for (const { at, unless } of profile.inBandAt)
-    if (valuesAt(body, at).some((value) => value !== null && value !== "" && !isSame(value, unless))) {
-      const verdict = verdictOf(profile, inBand, body)
-      return verdict.kind === "malformed_response" ? verdictOf(profile, inBand, body, "server_error") : verdict
-    }
-  const choice = valueAt(body, "/choices/0")
-  if (!isObject(choice)) return null
-  if (isObject(choice["error"])) return verdictOf(profile, inBand, choice)
-  const reason = choice["finish_reason"]
-  const kind = typeof reason === "string" ? finishFaultOf(profile, reason) : null
-  return kind === null || typeof reason !== "string"
-    ? null
-    : { ...verdictOf(profile, inBand, body, kind), code: reason }
+    if (valuesAt(body, at).some((value) => value !== null && value !== "" && !isSame(value, unless)))
+      return certain(profile, inBand, body)
+  return choiceFault(profile, inBand, body, place) ?? faultBeside(profile, inBand, body, place)
 }
 
 /** The failure that a finish reason reports; null when it reports none. */

@@ -2,7 +2,7 @@
 import { isJson, isObject, isText, type Json } from "../chat/json.ts"
 import type { FinishReason, ModelPart, ModelReply } from "../chat/ModelReply.ts"
 import * as Usage from "../chat/Usage.ts"
-import { finishReasonOf, inBandFault, type Verdict } from "../provider/classify.ts"
+import { finishReasonOf, type Verdict } from "../provider/classify.ts"
 import {
   argumentsOf,
   blockOf,
@@ -14,7 +14,7 @@ import {
   type Block
 } from "./anthropicReply.ts"
 import type { EventReader } from "./EventReader.ts"
-import { readEventData } from "./eventData.ts"
+import { EventDataReader } from "./eventData.ts"
 import type { Fields } from "./furtherFields.ts"
 import {
   Deviations,
@@ -29,7 +29,7 @@ import {
 
 class MessageReader implements EventReader {
   private readonly context: ReadContext
-  private readonly headers: HeaderMap
+  private readonly events: EventDataReader
   private readonly deviations = new Deviations()
   readonly parts: Array<ModelPart> = []
   private readonly blocks: Array<Block> = []
@@ -48,7 +48,7 @@ class MessageReader implements EventReader {
 
   constructor(context: ReadContext, headers: HeaderMap) {
     this.context = context
-    this.headers = headers
+    this.events = new EventDataReader(context, headers)
   }
 
   private get reading(): CallReading {
@@ -80,12 +80,12 @@ class MessageReader implements EventReader {
 
   onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
     if (data.trim() === "[DONE]") return null
-    const read = readEventData(this.context, this.headers, this.usage, name, data)
+    const read = this.events.read(name, data, this.usage)
     if (read._tag === "Problem") return read.problem
     if (read._tag === "Nothing") return null
     const event = read.value
     if (!isObject(event)) return flaw("event_not_an_object", this.usage)
-    return inBandFault(this.context.profile, { status: 200, headers: this.headers, body: event }) ?? this.read(event)
+    return this.read(event)
   }
 
   private read(event: Json): Flaw | null {

@@ -2,9 +2,9 @@
 import { isObject, isText, type Json } from "../chat/json.ts"
 import type { FinishReason, ModelPart, ModelReply } from "../chat/ModelReply.ts"
 import * as Usage from "../chat/Usage.ts"
-import { finishReasonOf, inBandFault, type Verdict } from "../provider/classify.ts"
+import { finishReasonOf, type Verdict } from "../provider/classify.ts"
 import type { EventReader } from "./EventReader.ts"
-import { readEventData } from "./eventData.ts"
+import { EventDataReader } from "./eventData.ts"
 import { withPieces, type Fields } from "./furtherFields.ts"
 import { CallFragments } from "./openAiCalls.ts"
 import {
@@ -31,7 +31,7 @@ import {
 
 class ChunkReader implements EventReader {
   private readonly context: ReadContext
-  private readonly headers: HeaderMap
+  private readonly events: EventDataReader
   private readonly deviations = new Deviations()
   readonly parts: Array<ModelPart> = []
   private text: string | null = null
@@ -50,7 +50,7 @@ class ChunkReader implements EventReader {
 
   constructor(context: ReadContext, headers: HeaderMap) {
     this.context = context
-    this.headers = headers
+    this.events = new EventDataReader(context, headers)
     this.calls = new CallFragments(() => ({ context, deviations: this.deviations, answerId: this.answerId }))
   }
 
@@ -88,17 +88,9 @@ class ChunkReader implements EventReader {
       this.done = true
       return null
     }
-    const read = readEventData(this.context, this.headers, this.usage, name, data)
+    const read = this.events.read(name, data, this.usage)
     if (read._tag === "Problem") return read.problem
-    if (read._tag === "Nothing") return null
-    const chunk = read.value
-    const isError = name === "error" && isObject(chunk) && !("error" in chunk)
-    const verdict = inBandFault(this.context.profile, {
-      status: 200,
-      headers: this.headers,
-      body: isError ? { error: chunk } : chunk
-    })
-    return verdict ?? this.onChunk(chunk)
+    return read._tag === "Nothing" ? null : this.onChunk(read.value)
   }
 
   private onChunk(chunk: unknown): Flaw | null {

@@ -4,7 +4,7 @@ import type { FinishReason, ModelPart, ModelReply, ToolCall } from "../chat/Mode
 import * as Usage from "../chat/Usage.ts"
 import type { Verdict } from "../provider/classify.ts"
 import type { EventReader } from "./EventReader.ts"
-import { readEventData } from "./eventData.ts"
+import { EventDataReader } from "./eventData.ts"
 import {
   callOf,
   finishOfItems,
@@ -59,6 +59,7 @@ const isSameCall = (one: ToolCall, other: ToolCall | undefined): boolean =>
 class ResponseReader implements EventReader {
   private readonly context: ReadContext
   private readonly headers: HeaderMap
+  private readonly events: EventDataReader
   private readonly deviations = new Deviations()
   readonly parts: Array<ModelPart> = []
   /** Items in the order they began. An index is a hint and no name: some servers use one for every item. */
@@ -74,6 +75,7 @@ class ResponseReader implements EventReader {
   constructor(context: ReadContext, headers: HeaderMap) {
     this.context = context
     this.headers = headers
+    this.events = new EventDataReader(context, headers)
   }
 
   private get reading(): CallReading {
@@ -82,17 +84,14 @@ class ResponseReader implements EventReader {
 
   onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
     if (data.trim() === "[DONE]") return null
-    const read = readEventData(this.context, this.headers, this.usage, name, data)
+    const read = this.events.read(name, data, this.usage)
     if (read._tag === "Problem") return read.problem
     if (read._tag === "Nothing") return null
     const event = read.value
     if (!isObject(event)) return flaw("event_not_an_object", this.usage)
     // Some relays keep the type in the event's name alone.
     const type = textAt(event, "type") || (this.context.profile.exact ? "" : (name ?? ""))
-    // A failure may stand beside the type, below it or in the response; an event named so is one whatever it holds.
-    const isNamedError = name === "error" && event["type"] !== "error" && !isObject(event["error"])
-    const fault = responseFault(this.context, this.headers, isNamedError ? { error: event } : event)
-    return fault ?? this.read(type, event)
+    return responseFault(this.context, this.headers, event) ?? this.read(type, event)
   }
 
   private read(type: string, event: Json): Flaw | Verdict | null {

@@ -48,6 +48,39 @@ describe("a word that any profile knows, inside a 200", () => {
   ])(title, (profile, body, kind) => assert.strictEqual(kindInside(profile, body), kind))
 })
 
+describe("a whole answer that is a failure and does not call itself an error", () => {
+  it.each<Row>([
+    ["generic", { errors: [{ code: "rate_limit_exceeded" }] }, "rate_limited"],
+    ["vllm", { errors: [{ code: "rate_limit_exceeded" }] }, "rate_limited"],
+    ["generic", { errors: [{ status: "503" }] }, "server_error"],
+    ["generic", { success: false, errors: [{ code: 429, message: "x" }] }, "rate_limited"],
+    ["generic", { detail: { status_code: 503 } }, "server_error"],
+    ["tgi", { detail: { status_code: 503 } }, "server_error"],
+    ["generic", { detail: { code: "context_length_exceeded" } }, "prompt_too_long"],
+    ["generic", { detail: [{ type: "too_long", loc: ["body", "messages"] }] }, "prompt_too_long"],
+    ["generic", { message: "x", code: 503 }, "server_error"],
+    ["generic", { message: "x", code: "Throttling.RateQuota" }, "rate_limited"],
+    ["generic", { msg: "x", code: "429" }, "rate_limited"],
+    ["generic", { message: "x", __type: "ThrottlingException" }, "rate_limited"],
+    ["generic", { message: "x", type: "overloaded_error" }, "overloaded"],
+    ["generic", { status: 502, path: "/v1" }, "server_error"],
+    ["generic", { fault: { detail: { errorcode: "rate_limit" } } }, "rate_limited"],
+    ["generic", { error: 429 }, "rate_limited"],
+    ["generic", { error: [{ code: "rate_limit_exceeded" }] }, "rate_limited"],
+    // Nobody knows the word: it may be a page of something else.
+    ["generic", { detail: "x" }, null],
+    ["generic", { message: "x", code: "E1" }, null],
+    ["generic", { message: "ok", code: 0, data: {} }, null],
+    ["generic", { type: "tokens" }, null],
+    ["generic", { errors: [] }, null],
+    ["xai", { errors: ["x"] }, null],
+    // What has a part of a reply is one.
+    ["generic", { message: "x", code: 503, choices: [] }, null],
+    ["generic", { errors: [{ code: "rate_limit_exceeded" }], content: [] }, null],
+    ["generic", { status: 503, output: [] }, null]
+  ])(title, (profile, body, kind) => assert.strictEqual(kindInside(profile, body), kind))
+})
+
 describe("a response that failed", () => {
   const failed = (error: unknown) => ({ type: "response.failed", response: { status: "failed", error } })
   it.each<Row>([

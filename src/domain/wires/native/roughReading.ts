@@ -6,8 +6,8 @@ import * as Result from "effect/Result"
 import { isObject, parsedObject, textOr, type Json } from "../../chat/json.ts"
 import type { FinishReason, ModelPart, ModelReply } from "../../chat/ModelReply.ts"
 import * as Usage from "../../chat/Usage.ts"
-import { finishReasonOf, inBandFault, type Verdict } from "../../provider/classify.ts"
-import { readEventData } from "../eventData.ts"
+import { finishReasonOf, type Verdict } from "../../provider/classify.ts"
+import { EventDataReader } from "../eventData.ts"
 import type { EventReader } from "../EventReader.ts"
 import { readUsage } from "../openAiMessage.ts"
 import { Deviations, flaw, isFlaw, type Flaw, type ReadContext } from "../wireReply.ts"
@@ -128,7 +128,7 @@ class TolerantReader implements EventReader {
 /** Chunks of a chat stream with several choices, sound or calls of other kinds. */
 class ChoicesReader implements EventReader {
   private readonly context: ReadContext
-  private readonly headers: HeaderMap
+  private readonly events: EventDataReader
   private readonly choices: number
   private readonly finished = new Set<unknown>()
   private lastReason: FinishReason = "stop"
@@ -139,7 +139,7 @@ class ChoicesReader implements EventReader {
 
   constructor(context: ReadContext, headers: HeaderMap, choices: number) {
     this.context = context
-    this.headers = headers
+    this.events = new EventDataReader(context, headers)
     this.choices = choices
   }
 
@@ -152,13 +152,11 @@ class ChoicesReader implements EventReader {
       this.done = true
       return null
     }
-    const read = readEventData(this.context, this.headers, this.usage, name, data)
+    const read = this.events.read(name, data, this.usage)
     if (read._tag === "Problem") return read.problem
     if (read._tag === "Nothing") return null
     const chunk = read.value
     if (!isObject(chunk)) return flaw("chunk_not_an_object", this.usage)
-    const fault = inBandFault(this.context.profile, { status: 200, headers: this.headers, body: chunk })
-    if (fault !== null) return fault
     const usage = readUsage(this.context, new Deviations(), chunk["usage"])
     if (!isFlaw(usage) && usage !== null) {
       this.usage = usage
