@@ -23,6 +23,7 @@ const order: ReadonlyArray<string> = [
   "layers",
   "promise",
   "programs/commands",
+  "testing",
   "entry"
 ]
 

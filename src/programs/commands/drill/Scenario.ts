@@ -90,6 +90,9 @@ const Step = Schema.Struct({
   cycle: opt(Schema.Array(Schema.suspend((): Schema.Codec<ProviderStep> => Step)))
 })
 
+/** The answers of a provider. */
+export const ProviderSteps = Schema.Array(Step)
+
 export const ToolBehaviour = Schema.Struct({
   text: opt(Schema.String),
   returns: opt(Schema.Array(Schema.String)),
@@ -171,7 +174,7 @@ export const Scenario = Schema.Struct({
   parallel: opt(Schema.Array(ScenarioCall)),
   tools: opt(Schema.Record(Schema.String, ToolBehaviour)),
   actions: opt(Schema.Array(ScenarioAction)),
-  provider: Schema.Array(Step),
+  provider: ProviderSteps,
   expect: opt(Schema.Record(Schema.String, Schema.Unknown))
 })
 export type Scenario = typeof Scenario.Type
@@ -236,6 +239,7 @@ export const expandSteps = (steps: ReadonlyArray<ProviderStep>): ReadonlyArray<P
       const { cycle } = step
       return Array.from({ length: times }, () => expandSteps(cycle)).flat()
     }
+    if (times === 1 && step.generate === undefined) return [step]
     const { repeat: _, ...once } = step
     return Array.from({ length: times * (step.generate?.count ?? 1) }, () => once)
   })

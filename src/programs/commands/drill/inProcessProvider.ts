@@ -1,4 +1,5 @@
 /** A drill's provider as an in-process fetch that answers in virtual time. */
+import { parsedOrText } from "../../../domain/chat/json.ts"
 import type { Fetch } from "../../../layers/provider/undiciFetch.ts"
 import { expandSse, sseText, type ProviderStep, type Scenario } from "./Scenario.ts"
 import {
@@ -19,12 +20,33 @@ export interface InProcess extends DrillProvider {
 
 type Signal = AbortSignal | null | undefined
 
+/** What of a clock a provider needs. */
+export type ProviderTime = Pick<VirtualClock, "now" | "sleep" | "touch">
+
+/** A request as it came in. */
+export interface Incoming {
+  readonly path: string
+  readonly body: unknown
+}
+
+/** The step as it answers this request. */
+export type Render = (step: ProviderStep, incoming: Incoming) => ProviderStep
+
+const bodyOf = async (input: string | URL | Request, init: RequestInit | undefined): Promise<string> =>
+  typeof init?.body === "string" ? init.body : new Request(input, init).text()
+
+const incomingOf = async (input: string | URL | Request, init: RequestInit | undefined): Promise<Incoming> => {
+  const text = await bodyOf(input, init)
+  const url = input instanceof Request ? input.url : String(input)
+  return { path: new URL(url, "http://localhost").pathname, body: text === "" ? null : parsedOrText(text) }
+}
+
 const isBodiless = (status: number): boolean => status === 204 || status === 205 || status === 304
 
 /** The events of a step as a body: one at a time, each when it is asked for, with its waits in virtual time. */
 const scriptedBody = (
   step: ProviderStep,
-  time: VirtualClock,
+  time: ProviderTime,
   signal: Signal,
   close: () => void
 ): ReadableStream<Uint8Array> => {
@@ -81,7 +103,7 @@ const scriptedBody = (
 }
 
 /** A step as the answer to one request; `close` ends its connection. */
-const played = async (book: ScriptBook, time: VirtualClock, step: ProviderStep, signal: Signal): Promise<Response> => {
+const played = async (book: ScriptBook, time: ProviderTime, step: ProviderStep, signal: Signal): Promise<Response> => {
   const close = book.open()
   const aborted = (): never => {
     close()
@@ -108,20 +130,22 @@ const played = async (book: ScriptBook, time: VirtualClock, step: ProviderStep, 
   return new Response(isBodiless(status) ? null : text, { status, headers: headersOf(step, jsonHeaders) })
 }
 
-export const inProcess = (scenario: Scenario, time: VirtualClock): InProcess => {
+/** `render`: makes the step that the script has into the one this request is answered with. */
+export const inProcess = (scenario: Scenario, time: ProviderTime, render: Render = (step) => step): InProcess => {
   const book = makeBook(scenario)
   return {
     ...book.provider,
-    fetch: async (_input, init) => {
+    fetch: async (input, init) => {
       time.touch()
+      const signal = init?.signal ?? (input instanceof Request ? input.signal : null)
+      if (signal?.aborted === true) throw signal.reason
       const role = new Headers(init?.headers).get(roleHeader) ?? "main"
-      const body: unknown = typeof init?.body === "string" ? JSON.parse(init.body) : null
-      if (init?.signal?.aborted === true) throw init.signal.reason
-      const step = book.next(role, body, time.now())
+      const incoming = await incomingOf(input, init)
+      const step = book.next(role, incoming.body, time.now())
       const response =
         step === null
           ? new Response(endOfScript.body, { status: endOfScript.status, headers: jsonHeaders })
-          : await played(book, time, step, init?.signal)
+          : await played(book, time, render(step, incoming), signal)
       time.touch()
       return response
     }

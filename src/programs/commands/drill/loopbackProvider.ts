@@ -1,6 +1,7 @@
 /** A drill's provider as a server on 127.0.0.1, in real time. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
+import { parsedOrText } from "../../../domain/chat/json.ts"
 import { expandSse, sseText, type ProviderStep, type Scenario } from "./Scenario.ts"
 import {
   endOfScript,
@@ -11,6 +12,7 @@ import {
   type DrillProvider,
   type ScriptBook
 } from "./ScriptBook.ts"
+import type { Render } from "./inProcessProvider.ts"
 
 export interface Loopback extends DrillProvider {
   readonly baseUrl: string
@@ -21,7 +23,7 @@ const readBody = async (request: IncomingMessage): Promise<unknown> => {
   const parts: Array<Buffer> = []
   for await (const part of request) parts.push(part)
   const text = Buffer.concat(parts).toString("utf8")
-  return text === "" ? null : JSON.parse(text)
+  return text === "" ? null : parsedOrText(text)
 }
 
 const pause = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
@@ -64,14 +66,16 @@ const send = async (
 const listen = (server: Server): Promise<AddressInfo> =>
   new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server.address() as AddressInfo)))
 
-export const loopback = async (scenario: Scenario): Promise<Loopback> => {
+/** `render`: makes the step that the script has into the one a request is answered with. */
+export const loopback = async (scenario: Scenario, render: Render = (step) => step): Promise<Loopback> => {
   const book = makeBook(scenario)
   const startedAt = performance.now()
   const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const role = request.headers[roleHeader]
     const body = await readBody(request)
     const step = book.next(typeof role === "string" ? role : "main", body, performance.now() - startedAt)
-    if (step !== null) return send(book, step, request, response)
+    const path = new URL(request.url ?? "/", "http://127.0.0.1").pathname
+    if (step !== null) return send(book, render(step, { path, body }), request, response)
     response.writeHead(endOfScript.status, jsonHeaders).end(endOfScript.body)
   }
   const server: Server = createServer((request, response) => {
