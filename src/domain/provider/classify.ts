@@ -185,15 +185,24 @@ const certain = (profile: ProviderProfile, answer: Answer, body: unknown): Verdi
   return verdict.kind === "malformed_response" ? verdictOf(profile, answer, body, "server_error") : verdict
 }
 
-/** What stands in a choice: an error of its own, or a finish reason that reports one. */
+/** Where the wires say why they stopped. */
+const finishPlaces: ReadonlyArray<Pointer> = ["/choices/0/finish_reason", "/delta/stop_reason", "/stop_reason"]
+
+/** A finish reason that reports a failure. */
+const finishFault = (profile: ProviderProfile, inBand: Answer, body: Json): Verdict | null => {
+  for (const raw of finishPlaces.map((place) => valueAt(body, place)).filter(isText)) {
+    const code = knownWord(profile, raw, profile.finishFaults)
+    const kind = code === null ? null : finishFaultOf(profile, code)
+    if (kind !== null) return { ...verdictOf(profile, inBand, body, kind), code }
+  }
+  return null
+}
+
+/** An error of its own in a choice. */
 const choiceFault = (profile: ProviderProfile, inBand: Answer, body: Json, place: InBandPlace): Verdict | null => {
   const choice = valueAt(body, "/choices/0")
-  if (!isObject(choice)) return null
-  const { error, finish_reason: reason } = choice
-  if (isObject(error) || (isText(error) && error !== ""))
-    return place === "event" ? certain(profile, inBand, choice) : verdictOf(profile, inBand, choice)
-  const kind = isText(reason) ? finishFaultOf(profile, reason) : null
-  return kind === null || !isText(reason) ? null : { ...verdictOf(profile, inBand, body, kind), code: reason }
+  if (!isObject(choice) || !hasError({ error: choice["error"] })) return null
+  return place === "event" ? certain(profile, inBand, choice) : verdictOf(profile, inBand, choice)
 }
 
 /** A failure that does not call itself an error: a word that is known, or a shape that only failures have. */
@@ -216,12 +225,25 @@ export const inBandFault = (profile: ProviderProfile, answer: Answer, place: InB
   for (const { at, unless } of profile.inBandAt)
     if (valuesAt(body, at).some((value) => value !== null && value !== "" && !isSame(value, unless)))
       return certain(profile, inBand, body)
-  return choiceFault(profile, inBand, body, place) ?? faultBeside(profile, inBand, body, place)
+  return (
+    choiceFault(profile, inBand, body, place) ??
+    finishFault(profile, inBand, body) ??
+    faultBeside(profile, inBand, body, place)
+  )
 }
+
+/** A finish word, and the words of one that names a filter first: `function_call_filter: MALFORMED_FUNCTION_CALL`. */
+const finishWords = (profile: ProviderProfile, raw: string): ReadonlyArray<string> => {
+  const [filter = "", ...reasons] = profile.exact ? [] : raw.split(":").map((word) => word.trim())
+  return [raw, ...reasons, filter]
+}
+
+const knownWord = (profile: ProviderProfile, raw: string, table: Readonly<Record<string, unknown>>): string | null =>
+  finishWords(profile, raw).find((word) => Object.hasOwn(table, word)) ?? null
 
 /** The failure that a finish reason reports; null when it reports none. */
 export const finishFaultOf = (profile: ProviderProfile, raw: string): FaultKind | null =>
-  (Object.hasOwn(profile.finishFaults, raw) ? profile.finishFaults[raw] : undefined) ?? null
+  profile.finishFaults[knownWord(profile, raw, profile.finishFaults) ?? ""] ?? null
 
 const finishReasons: Readonly<Record<string, FinishReason>> = {
   stop: "stop",
@@ -232,7 +254,7 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
 }
 
 /** null = not known to the profile: the reply is malformed. */
-export const finishReasonOf = (profile: ProviderProfile, raw: string): FinishReason | null =>
-  (Object.hasOwn(profile.finishReasons, raw) ? profile.finishReasons[raw] : undefined) ??
-  (Object.hasOwn(finishReasons, raw) ? finishReasons[raw] : undefined) ??
-  null
+export const finishReasonOf = (profile: ProviderProfile, raw: string): FinishReason | null => {
+  const table = { ...finishReasons, ...profile.finishReasons }
+  return table[knownWord(profile, raw, table) ?? ""] ?? null
+}

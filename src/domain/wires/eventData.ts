@@ -17,9 +17,9 @@ const nothing: EventData = { _tag: "Nothing" }
 
 const problem = (what: Flaw | Verdict): EventData => ({ _tag: "Problem", problem: what })
 
-/** What gateways send to keep a line alive in place of a comment. */
+/** What gateways send to keep a line alive in place of a comment, or a comment that a relay has wrapped as data. */
 const keepAlive =
-  /^[\s:[("']*(ping|pong|keep[-_ ]?alive|heart[-_ ]?beat|noop|ok|connected|processing|waiting|done)\b[\s.:\])"']*$/i
+  /^\s*:|^[\s:[("']*(ping|pong|keep[-_ ]?alive|heart[-_ ]?beat|noop|ok|connected|processing|waiting|done)\b[\s.:\])"']*$/i
 
 /** Braces, or a quoted key: a piece of JSON and no sentence. */
 const isPieceOfJson = (text: string): boolean => /^[{["]|[{}]|"\s*:/.test(text)

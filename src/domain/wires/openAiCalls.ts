@@ -22,6 +22,13 @@ const argumentsOf = (reading: CallReading, raw: unknown): string | null => {
   return JSON.stringify(raw)
 }
 
+/** The id as text, empty for none; null = something that is none. A number counts the calls of one answer and is no id. */
+const idOf = ({ context }: CallReading, raw: unknown): string | null => {
+  if (raw === undefined || raw === null) return ""
+  if (isText(raw)) return raw
+  return typeof raw === "number" && !context.profile.exact ? "" : null
+}
+
 const metaOf = (context: ReadContext, fields: Json): { readonly providerMeta?: ProviderMeta } =>
   someOf(fields) === undefined ? {} : { providerMeta: { ...fields, model: context.model } }
 
@@ -33,8 +40,8 @@ const readCall = (reading: CallReading, raw: unknown, at: number): ToolCall | Fl
   if (!isObject(raw) || !isObject(raw["function"])) return notWhole
   const name = raw["function"]["name"] ?? ""
   const args = argumentsOf(reading, raw["function"]["arguments"])
-  const id = raw["id"] ?? ""
-  if (!isText(name) || !isText(id) || args === null) return notWhole
+  const id = idOf(reading, raw["id"])
+  if (!isText(name) || id === null || args === null) return notWhole
   return {
     id: id === "" && !context.profile.exact ? madeCallId(reading, at, name, args) : id,
     name: ownName(context, name),
@@ -133,8 +140,8 @@ export class CallFragments {
   take(raw: unknown): Flaw | null {
     if (!isObject(raw)) return flaw("tool_call_not_an_object")
     const fn = raw["function"] ?? {}
-    const id = raw["id"] ?? ""
-    if (!isObject(fn) || !isText(id)) return flaw("tool_call_not_whole")
+    const id = idOf(this.reading(), raw["id"])
+    if (!isObject(fn) || id === null) return flaw("tool_call_not_whole")
     const name = fn["name"] ?? ""
     const rawArgs = fn["arguments"] ?? null
     const args = rawArgs === null ? null : argumentsOf(this.reading(), rawArgs)

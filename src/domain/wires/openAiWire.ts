@@ -99,6 +99,14 @@ export const readBody = (
   return isFlaw(reply) ? Result.fail(reply) : Result.succeed(reply)
 }
 
+/** A filter that stopped a reply before its first word leaves the message out. */
+const hasMessage = ({ profile }: ReadContext, { message, finish_reason: reason }: Json): boolean =>
+  isObject(message) ||
+  (!profile.exact &&
+    (message === undefined || message === null) &&
+    isText(reason) &&
+    finishReasonOf(profile, reason) === "content_filter")
+
 const readCompletion = (context: ReadContext, body: unknown): ModelReply | Flaw => {
   if (!isObject(body)) return flaw("not_an_object")
   const deviations = new Deviations()
@@ -108,7 +116,7 @@ const readCompletion = (context: ReadContext, body: unknown): ModelReply | Flaw 
   if (!Array.isArray(choices)) return flaw("choices_missing", usage)
   if (choices.length !== 1) return flaw(choices.length === 0 ? "no_choices" : "several_choices", usage)
   const choice: unknown = choices[0]
-  if (!isObject(choice) || !isObject(choice["message"])) return flaw("message_missing", usage)
+  if (!isObject(choice) || !hasMessage(context, choice)) return flaw("message_missing", usage)
   const reply = readMessage({ context, deviations, answerId: textAt(body, "id") ?? "" }, body, choice, usage)
   return isFlaw(reply) ? { ...reply, usage } : reply
 }

@@ -81,6 +81,17 @@ describe("a whole answer that is a failure and does not call itself an error", (
   ])(title, (profile, body, kind) => assert.strictEqual(kindInside(profile, body), kind))
 })
 
+describe("a finish reason that reports a failure", () => {
+  it.each<Row>([
+    ["anthropic", { type: "message_delta", delta: { stop_reason: "error" } }, "server_error"],
+    ["anthropic", { type: "message", content: [], stop_reason: "MALFORMED_FUNCTION_CALL" }, "malformed_response"],
+    ["generic", { choices: [{ finish_reason: "error" }] }, "server_error"],
+    ["gemini", { choices: [{ finish_reason: "function_call_filter: MALFORMED_FUNCTION_CALL" }] }, "malformed_response"],
+    ["anthropic", { type: "message_delta", delta: { stop_reason: "end_turn" } }, null],
+    ["generic", { choices: [{ finish_reason: "stop" }] }, null]
+  ])(title, (profile, body, kind) => assert.strictEqual(kindInside(profile, body), kind))
+})
+
 describe("a response that failed", () => {
   const failed = (error: unknown) => ({ type: "response.failed", response: { status: "failed", error } })
   it.each<Row>([

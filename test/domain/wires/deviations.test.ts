@@ -234,7 +234,7 @@ describe("a small deviation", () => {
     assert.strictEqual(streamed(generic, delta(message), delta({}, "stop")).fault, null)
   })
 
-  it.each(["ping", "null", '""', "keep-alive", ": heartbeat", "{}", "[]", "[PING]"])(
+  it.each(["ping", "null", '""', "keep-alive", ": heartbeat", ": OPENROUTER PROCESSING", "{}", "[]", "[PING]"])(
     "a line of %s keeps a stream alive",
     (line) => {
       assert.strictEqual(
@@ -272,6 +272,42 @@ describe("a small deviation", () => {
           .fault,
         "interrupted chunk_not_json"
       )
+  })
+
+  it("gives a call whose id is a number one of its own: servers count the calls of one answer", () => {
+    const made = (id: unknown) =>
+      whole(body({ content: null, tool_calls: [{ id, function: { name: "f", arguments: "{}" } }] }, "tool_calls"))
+    assert.match(made(0).toolCalls[0]!.id, /^call_/)
+    assert.deepStrictEqual(made(0).toolCalls, made(null).toolCalls)
+    const both = [0, 1].map((id) => call({ index: id, id, function: { name: `f${id}`, arguments: "{}" } }))
+    const read = streamed(generic, ...both, end)
+    assert.strictEqual(named(shown(read)), "f0({}) f1({})")
+    assert.strictEqual(new Set(shown(read).map((one) => one.id)).size, 2)
+    assert.strictEqual(streamed(openai, ...both, end).fault, "malformed_response tool_call_not_whole")
+  })
+
+  it.each<readonly [string, string]>([
+    ["function_call_filter: MALFORMED_FUNCTION_CALL", "MALFORMED_FUNCTION_CALL"],
+    ["function_call_filter: UNEXPECTED_TOOL_CALL", "UNEXPECTED_TOOL_CALL"],
+    ["a:b:MALFORMED_FUNCTION_CALL", "MALFORMED_FUNCTION_CALL"],
+    ["stopped: error", "error"]
+  ])("reads the word behind a filter's name: %s is %s", (reason, code) => {
+    for (const choice of [{ message: { role: "assistant" } }, {}]) {
+      const text = JSON.stringify({ id: "a", choices: [{ index: 0, finish_reason: reason, ...choice }] })
+      const read = readBody(contextOf(gemini), text, {})
+      assert.strictEqual(Result.isFailure(read) ? read.failure.code : null, code)
+    }
+    const letter = readBody(contextOf(openai), body({ content: null }, reason), {})
+    assert.match(Result.isFailure(letter) ? (letter.failure.code ?? "") : "", /^finish_reason_unknown/)
+  })
+
+  it("a filter that leaves the message out is a value; any other finish without a message is no reply", () => {
+    const bare = (finish_reason: string) => JSON.stringify({ id: "a", choices: [{ index: 0, finish_reason }] })
+    for (const reason of ["content_filter: PROHIBITED_CONTENT", "content_filter: OTHER", "content_filter"])
+      assert.strictEqual(whole(bare(reason), gemini).finishReason, "content_filter")
+    for (const reason of ["stop", "length", "odd: word"])
+      assert.isTrue(Result.isFailure(readBody(contextOf(gemini), bare(reason), {})), reason)
+    assert.isTrue(Result.isFailure(readBody(contextOf(openai), bare("content_filter"), {})))
   })
 
   it("gives a call without an id the same one, streamed or not, and another to the next", () => {
