@@ -3,23 +3,15 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { settingVariables } from "../src/programs/commands/settingVariables.ts"
 import { presetNames } from "../src/domain/recovery/PolicyField.ts"
+import { markdownTable } from "./markdownTable.ts"
 import { policyFieldNames, policyFields, presets, wordsOf } from "../src/domain/recovery/policyFields.ts"
 
-/** A table with columns of equal width, as the formatter leaves it. */
-const table = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
-  const [head = [], ...body] = rows.map((row) => row.map((cell) => cell.replaceAll("|", "\\|")))
-  const widths = head.map((_, column) => Math.max(3, ...[head, ...body].map((row) => row[column]?.length ?? 0)))
-  const line = (row: ReadonlyArray<string>): string =>
-    `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(" | ")} |`
-  return [line(head), `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body.map(line)].join("\n")
-}
-
-const variablesTable = table([
+const variablesTable = markdownTable([
   ["variable", "meaning", "default"],
   ...settingVariables.map(({ name, about, otherwise }) => [`\`${name}\``, about, otherwise])
 ])
 
-const fieldsTable = table([
+const fieldsTable = markdownTable([
   ["field", "meaning", ...presetNames],
   ...policyFieldNames.map((name) => [
     `\`${name}\``,

@@ -25,7 +25,8 @@ export interface SummarizerOptions {
 
 const optionNames: ReadonlyArray<string> = ["model", "instructions"] satisfies ReadonlyArray<keyof SummarizerOptions>
 
-const defaultInstructions =
+/** What a model is told that summarises. */
+export const defaultInstructions =
   "Summarise the conversation below so that an assistant can go on with the work from your summary alone. Keep goals, rules, decisions, file names, identifiers, open questions and results of tools. Leave out pleasantries. Write plain text."
 
 /** How often the input is halved when even a summary request is too long. */

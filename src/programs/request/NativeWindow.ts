@@ -2,7 +2,7 @@
  * What is sent of a native request: the caller's own bytes, or those bytes with what recovery had to change. Local to one
  * logical request; the caller's text is never touched.
  */
-import type { Message } from "../../domain/chat/Message.ts"
+import type { Message, ToolSpec } from "../../domain/chat/Message.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { NativeWire, RequestView, UsageRepair } from "../../domain/wires/native/NativeWire.ts"
@@ -40,8 +40,13 @@ export class NativeWindow {
 
   /** Estimated tokens of what would be sent now. */
   promptTokens(): number {
-    this.measured ??= Math.max(0, Math.ceil(this.options.estimate(this.messages(), [])))
+    this.measured ??= Math.max(0, Math.ceil(this.options.estimate(this.messages(), this.tools())))
     return this.measured
+  }
+
+  private tools(): ReadonlyArray<ToolSpec> {
+    const { wire, view } = this.options
+    return view.hasTools ? wire.toolsOf(view.tools) : []
   }
 
   private base(): ReadonlyArray<Message> {
@@ -101,7 +106,7 @@ export class NativeWindow {
     return {
       promptTokens: this.promptBefore,
       addedPromptTokens: Math.ceil(this.options.estimate(this.added(this.options.continuationPrompt), [])),
-      estimatedPromptTokens: Math.ceil(this.options.estimate(this.base(), [])),
+      estimatedPromptTokens: Math.ceil(this.options.estimate(this.base(), this.tools())),
       earlierOutputTokens: this.earlierOutput
     }
   }

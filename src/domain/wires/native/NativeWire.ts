@@ -4,7 +4,7 @@
  * readers are those of the adapters.
  */
 import type * as Result from "effect/Result"
-import type { Message } from "../../chat/Message.ts"
+import type { Message, ToolSpec } from "../../chat/Message.ts"
 import type { ModelReply } from "../../chat/ModelReply.ts"
 import type { Verdict } from "../../provider/classify.ts"
 import type { ProviderProfile } from "../../provider/ProviderProfile.ts"
@@ -26,6 +26,7 @@ export interface RequestView {
   /** Items at the front that hold rules: they stay first. */
   readonly leading: number
   readonly hasTools: boolean
+  readonly tools: ReadonlyArray<Json>
   /** Fields that tie the request to what one server keeps: it goes to no other account or model. */
   readonly pins: ReadonlyArray<string>
   /** Why only the transient road is right for this request; null = all are. */
@@ -97,6 +98,8 @@ export interface NativeWire {
   readonly sideOf: (item: Json) => Side
   /** Items as messages, for an estimate or a summary. */
   readonly messagesOf: (items: ReadonlyArray<Json>) => ReadonlyArray<Message>
+  /** Tools as an estimate knows them. */
+  readonly toolsOf: (tools: ReadonlyArray<Json>) => ReadonlyArray<ToolSpec>
   readonly readBody: (
     context: ReadContext,
     text: string,

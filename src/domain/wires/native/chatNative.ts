@@ -1,6 +1,6 @@
 /** The chat wire (`/chat/completions`) as recovery needs to know it. */
 import { isObject, type Json } from "../../chat/json.ts"
-import { isMessage } from "../../chat/Message.ts"
+import { isMessage, isToolSpec } from "../../chat/Message.ts"
 import { eventReaderOf } from "../openAiReader.ts"
 import { budgetParamOf, readBody, toBody } from "../openAiWire.ts"
 import type { NativeWire, RequestView, Stitcher, UsageRepair } from "./NativeWire.ts"
@@ -30,6 +30,7 @@ const view = (body: unknown, text: string): RequestView | null => {
   if (items.length !== body["messages"].length) return null
   const newCap = capOf(body["max_completion_tokens"])
   const oldCap = capOf(body["max_tokens"])
+  const tools = objectsIn(body["tools"])
   return {
     model: typeof body["model"] === "string" ? body["model"] : null,
     streams: body["stream"] === true,
@@ -37,7 +38,8 @@ const view = (body: unknown, text: string): RequestView | null => {
     capField: newCap === null ? "max_tokens" : "max_completion_tokens",
     items,
     leading: leadingRules(items),
-    hasTools: objectsIn(body["tools"]).length > 0,
+    hasTools: tools.length > 0,
+    tools,
     pins: filePins(text),
     only: onlyOf(body),
     isStructured: isStructured(body),
@@ -47,7 +49,7 @@ const view = (body: unknown, text: string): RequestView | null => {
 }
 
 /** Fields of an assistant message that only the model behind them understands. */
-const boundFields = ["reasoning_details", "reasoning_content", "reasoning", "audio", "provider_meta"]
+const boundFields = ["reasoning_details", "reasoning_content", "reasoning", "reasoning_parts", "audio", "provider_meta"]
 
 const withoutFields = (object: Json, fields: ReadonlyArray<string>): Json =>
   fields.some((field) => object[field] !== undefined)
@@ -157,6 +159,7 @@ export const chatNative: NativeWire = {
         ? "model"
         : "other",
   messagesOf: (items) => items.filter(isMessage),
+  toolsOf: (tools) => tools.filter(isToolSpec),
   readBody,
   eventReaderOf,
   stitcher: () => new ChatStitcher(),

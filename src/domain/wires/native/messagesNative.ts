@@ -12,7 +12,7 @@ import {
   type ToldFailure,
   type UsageRepair
 } from "./NativeWire.ts"
-import { capOf, filePins, objectsIn, patched, presentAmong } from "./patch.ts"
+import { capOf, filePins, objectsIn, patched, presentAmong, toolSpec } from "./patch.ts"
 
 const isStructured = (body: Json): boolean => {
   const config = body["output_config"]
@@ -23,6 +23,7 @@ const view = (body: unknown, text: string): RequestView | null => {
   if (!isObject(body) || !Array.isArray(body["messages"])) return null
   const items = objectsIn(body["messages"])
   if (items.length !== body["messages"].length) return null
+  const tools = objectsIn(body["tools"])
   return {
     model: typeof body["model"] === "string" ? body["model"] : null,
     streams: body["stream"] === true,
@@ -30,7 +31,8 @@ const view = (body: unknown, text: string): RequestView | null => {
     capField: "max_tokens",
     items,
     leading: 0,
-    hasTools: objectsIn(body["tools"]).length > 0,
+    hasTools: tools.length > 0,
+    tools,
     pins: [...presentAmong(body, ["thread", "container"]), ...filePins(text)],
     only: null,
     isStructured: isStructured(body),
@@ -312,6 +314,7 @@ export const messagesNative: NativeWire = {
     }),
   sideOf: (item) => (hasResult(item) ? "result" : item["role"] === "assistant" ? "model" : "other"),
   messagesOf,
+  toolsOf: (tools) => tools.map((tool) => toolSpec(tool, "input_schema")),
   readBody,
   eventReaderOf,
   stitcher: () => new MessagesStitcher(),

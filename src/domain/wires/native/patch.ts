@@ -3,6 +3,7 @@
  * messages and have a model and a cap as fields: what differs is named by the caller. Everything else stays to the byte.
  */
 import { isObject, type Json } from "../../chat/json.ts"
+import type { ToolSpec } from "../../chat/Message.ts"
 import { summaryMessage } from "../../chat/RequestWindow.ts"
 import { arrayText, edited, elementsOf, fieldOf, setField, type Edit, type Span } from "./JsonText.ts"
 import type { Change, RequestView } from "./NativeWire.ts"
@@ -133,4 +134,17 @@ export const keptFrom = (units: ReadonlyArray<Span>, keep: number, end: number):
     kept += unit.end - unit.start
   }
   return from
+}
+
+/** A tool in the form that an estimate counts: name, description and schema. */
+export const toolSpec = (tool: Json, schema: "parameters" | "input_schema"): ToolSpec => {
+  const { name, type, description } = tool
+  return {
+    type: "function",
+    function: {
+      name: typeof name === "string" ? name : String(type ?? ""),
+      ...(typeof description === "string" ? { description } : {}),
+      ...(tool[schema] === undefined ? {} : { parameters: tool[schema] })
+    }
+  }
 }

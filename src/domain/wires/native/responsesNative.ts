@@ -13,7 +13,7 @@ import {
   type UsageRepair
 } from "./NativeWire.ts"
 import { toldByOpenAi } from "./openAiWords.ts"
-import { capOf, filePins, leadingRules, objectsIn, patched, presentAmong } from "./patch.ts"
+import { capOf, filePins, leadingRules, objectsIn, patched, presentAmong, toolSpec } from "./patch.ts"
 import { ResponsesStitcher } from "./ResponsesStitcher.ts"
 
 const wantsLogprobs = (body: Json): boolean =>
@@ -39,6 +39,7 @@ const view = (body: unknown, text: string): RequestView | null => {
   const items = itemsOf(body["input"])
   if (items === null) return null
   const references = items.some((item) => item["type"] === "item_reference") ? ["item_reference"] : []
+  const tools = objectsIn(body["tools"])
   return {
     model: typeof body["model"] === "string" ? body["model"] : null,
     streams: body["stream"] === true,
@@ -46,7 +47,8 @@ const view = (body: unknown, text: string): RequestView | null => {
     capField: "max_output_tokens",
     items,
     leading: leadingRules(items),
-    hasTools: objectsIn(body["tools"]).length > 0,
+    hasTools: tools.length > 0,
+    tools,
     pins: [
       ...presentAmong(body, ["previous_response_id", "conversation", "background", "prompt"]),
       ...references,
@@ -212,6 +214,7 @@ export const responsesNative: NativeWire = {
   patch: (text, seen, change) => patched(text, seen, change, { itemsField: "input", away, clean }),
   sideOf,
   messagesOf: (items) => items.flatMap(messageOf),
+  toolsOf: (tools) => tools.map((tool) => toolSpec(tool, "parameters")),
   readBody,
   eventReaderOf,
   stitcher: () => new ResponsesStitcher(usageWith),

@@ -20,6 +20,8 @@ export interface Stage {
 export interface Play {
   readonly scenario: Scenario
   readonly stage: Stage
+  /** Played through the API's own SDK under `holdfast(client)`, not through Recovery. */
+  readonly isClient: boolean
   readonly events: Array<Timed>
   readonly parts: Array<Timed>
   readonly running: Set<Fiber.Fiber<unknown, unknown>>

@@ -7,6 +7,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { exitCodes } from "../../../domain/failure/exitCode.ts"
 import { parseScenarios, type ScenarioEntry } from "./Scenario.ts"
+import { tableLines } from "../../../domain/failure/wording.ts"
 import { complain, exitWith } from "../exit.ts"
 
 const file = Argument.String("FILE").pipe(
@@ -19,6 +20,12 @@ const flags = {
   json: Flag.Boolean("json").pipe(Flag.withDescription("one JSON line per scenario"), Flag.withDefault(false)),
   check: Flag.Boolean("check").pipe(
     Flag.withDescription("compare with what each scenario expects; exit 1 when one differs"),
+    Flag.withDefault(false)
+  ),
+  doors: Flag.Boolean("doors").pipe(
+    Flag.withDescription(
+      "play each scenario through all nine doors of the library and print the table; exit 1 when one differs"
+    ),
     Flag.withDefault(false)
   ),
   live: Flag.Boolean("live").pipe(
@@ -50,6 +57,7 @@ export const drill = Command.make(
   "drill",
   { file, ...flags },
   Effect.fnUntraced(function* (input) {
+    if (input.doors) return yield* showDoors(input)
     const { play, playEntry } = yield* Effect.promise(() => import("./play.ts"))
     const { checkLine, withoutClock } = yield* Effect.promise(() => import("./scenarioExpect.ts"))
     const { timeline } = yield* Effect.promise(() => import("./timeline.ts"))
@@ -85,6 +93,52 @@ export const drill = Command.make(
       : showAll(entries, (entry) => playEntry(entry, options), timeline, input.json)
   })
 ).pipe(Command.withDescription("play fault scripts through the real SDK"))
+
+interface DoorsInput {
+  readonly file: { readonly _tag: "None" } | { readonly _tag: "Some"; readonly value: string }
+  readonly id: { readonly _tag: "None" } | { readonly _tag: "Some"; readonly value: string }
+  readonly json: boolean
+  readonly live: boolean
+}
+
+const scenariosOf = Effect.fnUntraced(function* ({ file: path, id }: DoorsInput) {
+  if (path._tag === "None") {
+    const { tour } = yield* Effect.promise(() => import("./tour.ts"))
+    return { scenarios: [tour], faulty: Effect.void }
+  }
+  const entries = yield* entriesOf(path.value, id._tag === "Some" ? id.value : null)
+  const scenarios = entries.flatMap(({ scenario }) => (Result.isSuccess(scenario) ? [scenario.success] : []))
+  return { scenarios, faulty: endOf(entries) }
+})
+
+/** Nine doors, one script after the other: the same verdict through each, or the rule under which it is another. */
+const showDoors = Effect.fnUntraced(function* (input: DoorsInput) {
+  if (input.live) return yield* new ConfigurationError({ field: "--live", reason: "does not go with --doors" })
+  const { playDoors } = yield* Effect.promise(() => import("./doors/playDoors.ts"))
+  const { doorRows, faultLines, reasonRows } = yield* Effect.promise(() => import("./doors/doorsTable.ts"))
+  const { scenarios, faulty } = yield* scenariosOf(input)
+  const passed = (yield* Effect.forEach(scenarios, (scenario) => playDoors({ ...scenario }))).flat()
+  const faults = faultLines(passed)
+  if (input.json)
+    yield* Effect.forEach(
+      passed,
+      ({ id, area, door, passage }) => Console.log(JSON.stringify({ id, area, door: door.name, ...passage })),
+      { discard: true }
+    )
+  else {
+    const lines = [
+      ...tableLines(doorRows(passed), (column) => column > 0),
+      ...told("ends otherwise, by a rule of the door", tableLines(reasonRows(passed, "Otherwise"))),
+      ...told("says nothing at a door", tableLines(reasonRows(passed, "NoLike"))),
+      ...told("differs", faults)
+    ]
+    yield* Console.log(lines.join("\n"))
+  }
+  return faults.length > 0 ? yield* exitWith(1) : yield* faulty
+})
+
+const told = (heading: string, lines: ReadonlyArray<string>): ReadonlyArray<string> =>
+  lines.length === 0 ? [] : ["", `${heading}:`, ...lines]
 
 type Line = Effect.Success<ReturnType<typeof import("./play.ts").playEntry>>
 

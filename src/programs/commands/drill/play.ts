@@ -25,6 +25,8 @@ export interface PlayOptions {
   readonly live: boolean
   /** Gets every event, whole; without it they stand in the line only, without their policy. */
   readonly record?: Array<Timed>
+  /** Through the API's own SDK under `holdfast(client)`. */
+  readonly isClient?: boolean
 }
 
 /** Why a scenario cannot be played yet; null = it can. */
@@ -66,6 +68,7 @@ const playOn = (scenario: Scenario, stage: Stage, options: PlayOptions): Effect.
     playWith({
       scenario,
       stage,
+      isClient: options.isClient === true,
       events: options.record ?? [],
       parts: [],
       running: new Set(),

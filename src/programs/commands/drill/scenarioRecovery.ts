@@ -77,12 +77,29 @@ const clientOf = (
       })
 }
 
+/** Loaded when needed: both SDKs are optional peers. */
+const clientLayer = (play: Play, settings: DrillSettings): Layer.Layer<Recovery> =>
+  Layer.effect(
+    Recovery,
+    Effect.map(
+      Effect.promise(() => import("./doors/clientRecovery.ts")),
+      ({ clientRecovery }) =>
+        clientRecovery(play, {
+          policy: policyInputOf(play.scenario, settings.models),
+          profile: profileOf(play.scenario),
+          apiKey: settings.apiKey,
+          baseUrl: settings.baseUrl
+        })
+    )
+  )
+
 /** Fails with ConfigurationError where the policy, the profile or a price is wrong. */
 const layerOf = (play: Play, settings: DrillSettings): Layer.Layer<Recovery, ConfigurationError> => {
   const { scenario, stage } = play
   const policy = new RecoveryPolicy(policyInputOf(scenario, settings.models))
   const fault = limitsOf(scenario).maxCostUsd === null ? null : unpriced(policy.routes)
   if (fault !== null) throw new ConfigurationError({ field: "maxCostUsd", reason: `needs the price of ${fault.model}` })
+  if (play.isClient) return clientLayer(play, settings)
   const own = scenario.config?.headers
   const client = clientOf(scenario, {
     apiKey: settings.apiKey,
