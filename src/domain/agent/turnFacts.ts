@@ -14,6 +14,8 @@ import type { ToolResult } from "./ToolResult.ts"
 export const keys = {
   after: "after",
   history: "history",
+  /** What the history before was booked as, where it came from outside. */
+  spent: "spent",
   prompt: "prompt",
   recalled: "recalled",
   learned: "learned",
@@ -48,6 +50,8 @@ const ReplyFields = Schema.StructWithRest(
   [anything]
 )
 
+export const AmountFields = Schema.Struct({ tokens: Schema.Finite, costUsd: Schema.NullOr(Schema.Finite) })
+
 const RouteFields = Schema.Struct({ model: Schema.String, client: Schema.NullOr(Schema.String) })
 
 type RouteRef = typeof RouteFields.Type
@@ -59,7 +63,7 @@ const ReplyFact = Schema.StructWithRest(
     /** Requests of this step, counted from the beginning of the turn. */
     trail: Schema.Array(TrailEntry),
     /** What they were booked as. */
-    spent: Schema.Struct({ tokens: Schema.Finite, costUsd: Schema.NullOr(Schema.Finite) }),
+    spent: AmountFields,
     /** Milliseconds the turn had spent inside recovery. */
     usedMs: Schema.Finite,
     route: Schema.NullOr(RouteFields),
@@ -97,7 +101,7 @@ interface KeptFields {
 const OpenFields = Schema.Struct({
   facts: Schema.Int,
   trail: Schema.Array(TrailEntry),
-  spent: Schema.Struct({ tokens: Schema.Finite, costUsd: Schema.NullOr(Schema.Finite) }),
+  spent: AmountFields,
   usedMs: Schema.Finite,
   atEpochMs: Schema.Finite,
   request: Schema.NullOr(Schema.StructWithRest(Schema.Struct({ shown: Schema.String }), [anything]))
@@ -126,6 +130,7 @@ const codec = <A>(schema: unknown): Schema.Codec<A, unknown> => schema as Schema
 export const codecs = {
   reply: codec<ReplyFact>(ReplyFact),
   open: codec<OpenReply>(OpenFields),
+  amount: codec<Amount>(AmountFields),
   result: codec<ToolResult>(ResultFields),
   text: codec<string>(Schema.String),
   optionalText: codec<string | null>(Schema.NullOr(Schema.String)),

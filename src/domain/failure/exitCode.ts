@@ -23,8 +23,12 @@ export const exitCodeOf = (failure: {
     case "ConfigurationError":
       return exitCodes.usage
     case "RecoveryCancelledError":
+    case "TurnCancelled":
       return exitCodes.interrupted
     case "RecoveryDeadlineExceeded":
+    // Somebody has to answer, or another process has it.
+    case "TurnParked":
+    case "TurnOwned":
       return exitCodes.tryLater
     case "ModelQuotaExhaustedError":
       return failure.resetAt === null ? exitCodes.failed : exitCodes.tryLater

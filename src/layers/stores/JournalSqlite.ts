@@ -3,7 +3,6 @@
  * stands once, under its digest. A turn has one owner at a time, over processes; anybody may answer it or cancel it.
  */
 import { createHash } from "node:crypto"
-import { rmSync } from "node:fs"
 import { hostname } from "node:os"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -405,7 +404,6 @@ const forget = (file: SqliteFile, turn: string): void => {
   })
   // Deleted pages are overwritten in the file; the log before it still has them until it is cut.
   file.exec("PRAGMA wal_checkpoint(TRUNCATE)")
-  rmSync(lockPathOf(file.path, turn), { force: true })
 }
 
 /** The store over one file; it is closed with the scope. */

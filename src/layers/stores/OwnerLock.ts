@@ -14,7 +14,7 @@ export class Held extends Error {
   readonly lock: string
   constructor(mark: ProcessMark, lock: string) {
     super(
-      `is in use by process ${mark.pid} on ${mark.host}: wait for it, end it, or give another file with --session (if it is gone, remove ${lock})`
+      `is in use by process ${mark.pid} on ${mark.host}: wait for it, end it, or give another file (if it is gone, remove ${lock})`
     )
     this.lock = lock
   }

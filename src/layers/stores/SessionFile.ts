@@ -21,7 +21,7 @@ export type Spent = Amount
 
 const nothing: Spent = { tokens: 0, costUsd: 0 }
 
-interface Saved {
+export interface Saved {
   readonly messages: ReadonlyArray<Message>
   readonly spent: Spent
 }
@@ -68,7 +68,8 @@ const savedOf = (path: string, text: string): Result.Result<Saved, Configuration
 const reasonOf = (cause: unknown): string =>
   cause instanceof NotOurs || cause instanceof Held ? cause.message : `cannot be used: ${codeOf(cause)}`
 
-const read = (path: string): Effect.Effect<Saved | null, ConfigurationError> =>
+/** What is saved there; null = nothing. */
+export const read = (path: string): Effect.Effect<Saved | null, ConfigurationError> =>
   Effect.tryPromise({ try: () => readOwn(path), catch: (cause) => bad(path, reasonOf(cause)) }).pipe(
     Effect.flatMap((text) => (text === null ? Effect.succeed(null) : Effect.fromResult(savedOf(path, text))))
   )
@@ -83,7 +84,7 @@ export const load = (path: string): Effect.Effect<ReadonlyArray<Message>, Config
   Effect.map(readSaved(path), ({ messages }) => messages)
 
 /** A session is finished when its last word is an answer that asks for nothing more. */
-const isFinished = (messages: ReadonlyArray<Message>): boolean => {
+export const isFinished = (messages: ReadonlyArray<Message>): boolean => {
   const last = messages.at(-1)
   return last === undefined || (last.role === "assistant" && (last.tool_calls ?? []).length === 0)
 }

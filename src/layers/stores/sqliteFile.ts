@@ -2,7 +2,7 @@
  * One SQLite file over `node:sqlite`: write-ahead log, every commit synced to the disk, deleted bytes overwritten, for
  * the owner's eyes only. Statements are prepared once. Synchronous: a commit takes a millisecond or two.
  */
-import { chmodSync, closeSync, constants, fstatSync, mkdirSync, openSync } from "node:fs"
+import { chmodSync, closeSync, constants, fstatSync, lstatSync, mkdirSync, openSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue } from "node:sqlite"
 
@@ -31,6 +31,11 @@ const claim = (path: string): void => {
     closeSync(handle)
   }
   chmodSync(path, 0o600)
+  // SQLite follows a link in the place of its log: what somebody has put there would be written over.
+  for (const beside of ["-wal", "-shm", "-journal"]) {
+    const found = lstatSync(`${path}${beside}`, { throwIfNoEntry: false })
+    if (found !== undefined && !found.isFile()) throw new Error(`its ${beside.slice(1)} is no regular file`)
+  }
 }
 
 export const openSqlite = (path: string, schema: string): SqliteFile => {

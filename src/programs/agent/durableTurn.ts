@@ -8,14 +8,16 @@ import * as Exit from "effect/Exit"
 import { isJournalFailure, TurnCancelled, TurnParked, type JournalFailure } from "../../domain/agent/JournalError.ts"
 import { codecs, keys, type Prompt } from "../../domain/agent/turnFacts.ts"
 import { addedBy, comesAfter, startOf, type ReadFact } from "../../domain/agent/turnHistory.ts"
+import { nestedDone, spentAt, spentBy } from "../../domain/agent/turnSpent.ts"
 import { repairHistory } from "../../domain/agent/historyRepair.ts"
+import type { Amount } from "../../domain/budget/Budget.ts"
 import type { Message } from "../../domain/chat/Message.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import type { LedgerShape } from "../../services/BudgetLedger.ts"
 import { BudgetLedger } from "../../services/BudgetLedger.ts"
 import type { Conversation } from "../../services/Conversation.ts"
 import { Journal, type JournalShape } from "../../services/Journal.ts"
-import type { JournalStoreShape, TurnStatus } from "../../services/JournalStore.ts"
+import type { JournalStoreShape, StepRow, TurnStatus } from "../../services/JournalStore.ts"
 import type { Toolbox } from "../../services/Toolbox.ts"
 import * as ConversationMemory from "./ConversationMemory.ts"
 import { kept } from "./journaled.ts"
@@ -66,6 +68,37 @@ export const historyOf = (
     return repairHistory(parts.flat()).messages
   })
 
+/** What a turn and those it comes after were booked as; `costUsd` null = a model without a price was asked. */
+export const spentOf = (store: JournalStoreShape, turn: string): Effect.Effect<Amount, JournalFailure> =>
+  Effect.gen(function* () {
+    const steps: Array<StepRow> = []
+    const seen = new Set<string>()
+    let at: string | null = turn
+    while (at !== null && !seen.has(at)) {
+      seen.add(at)
+      const rows: ReadonlyArray<StepRow> = yield* store.steps(at)
+      steps.push(...rows)
+      at = comesAfter((key) => rows.find((row) => row.key === key && row.state === "done")?.value)
+    }
+    return spentBy(steps)
+  })
+
+/** What nested agents have spent whose calls are only read now. */
+const bookNested = ({ store, id }: DurableOptions, ledger: LedgerShape | null): Effect.Effect<void, JournalFailure> => {
+  const book = ledger?.book
+  if (book === undefined) return Effect.void
+  return Effect.flatMap(store.steps(id), (rows) =>
+    Effect.forEach(
+      nestedDone(rows),
+      (row) => {
+        const spent = spentAt(row)
+        return spent === null ? Effect.void : book(`${id}/${row.key}`, spent)
+      },
+      { discard: true }
+    )
+  )
+}
+
 const startHistory = (
   { store, after, history = [] }: DurableOptions,
   journal: JournalShape
@@ -114,6 +147,7 @@ const owned = (options: DurableOptions, journal: JournalShape): Effect.Effect<Ag
   Effect.gen(function* () {
     const conversation = yield* ConversationMemory.make(yield* startHistory(options, journal), options.onHistory)
     const ledger = options.ledger ?? (yield* BudgetLedger)
+    yield* bookNested(options, ledger)
     const turn = runAgent(agentOptionsOf(options, conversation), options.prompt).pipe(
       Effect.provideService(Journal, journal),
       Effect.provideService(BudgetLedger, ledger)

@@ -4,6 +4,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { JournalMismatch } from "../../domain/agent/JournalError.ts"
@@ -101,11 +102,12 @@ const keeperOf = (run: AgentRun, step: number, cell: TurnCell | null, before: Op
   const { journal, work } = run
   const key = keys.reply(step)
   let now = before
-  const write = (request: OpenReply["request"], trail: Trail, startedAt: number): Effect.Effect<void> =>
+  /** `trail` holds every request of the step. */
+  const write = (request: OpenReply["request"], trail: Trail): Effect.Effect<void> =>
     Effect.flatMap(Clock.currentTimeMillis, (atEpochMs) => {
       now = {
         facts: now.facts + 1,
-        trail: [...before.trail, ...work.ofTurn(trail, startedAt)],
+        trail,
         spent: counted.spent,
         usedMs: cell === null ? 0 : usedBy(cell, run.now()),
         atEpochMs,
@@ -113,7 +115,8 @@ const keeperOf = (run: AgentRun, step: number, cell: TurnCell | null, before: Op
       }
       return orEnd(journal.open(key, now))
     })
-  const keeper: RequestKeeper = {
+  const withBefore = (trail: Trail, startedAt: number): Trail => [...before.trail, ...work.ofTurn(trail, startedAt)]
+  const keeper: RequestKeeper & { readonly saveEnd: (trail: Trail) => Effect.Effect<void> } = {
     before: before.request,
     key: `${journal.turn ?? ""}/${key}`,
     takeDoubt: () => {
@@ -123,9 +126,13 @@ const keeperOf = (run: AgentRun, step: number, cell: TurnCell | null, before: Op
     },
     bookLost: (worst, trail, startedAt) => {
       counted.spent = plus(counted.spent, worst)
-      return Effect.andThen(bookBefore(run, `${key}/lost/${now.facts}`, worst), write(now.request, trail, startedAt))
+      return Effect.andThen(
+        bookBefore(run, `${key}/lost/${now.facts}`, worst),
+        write(now.request, withBefore(trail, startedAt))
+      )
     },
-    save: (request, trail, startedAt) => write(request, trail, startedAt),
+    save: (request, trail, startedAt) => write(request, withBefore(trail, startedAt)),
+    saveEnd: (trail) => write(now.request, trail),
     unreadable: (field) => Effect.die(mismatch(run, step, field))
   }
   return keeper
@@ -152,9 +159,16 @@ const askOn = <E, R>(
       )
     const counted = counting(run.ledger)
     counted.spent = before.spent
+    const keeper = keeperOf(run, step, cell, before, counted)
     const reply = yield* ask.pipe(
       Effect.provideService(BudgetLedger, counted.ledger),
-      Effect.provideService(RequestKeep, keeperOf(run, step, cell, before, counted))
+      Effect.provideService(RequestKeep, keeper),
+      // What a request has spent that brought no reply is spent all the same.
+      Effect.onExit((exit) =>
+        Exit.isSuccess(exit) || counted.spent === before.spent
+          ? Effect.void
+          : Effect.ignoreCause(keeper.saveEnd(run.work.trailFrom(mark)))
+      )
     )
     return factOf(run, cell, mark, reply, counted.spent)
   })

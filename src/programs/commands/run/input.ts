@@ -14,9 +14,17 @@ export const flags = {
     Flag.withDescription("wait as long as it takes: the preset unattended"),
     Flag.withDefault(false)
   ),
-  resume: Flag.Boolean("resume").pipe(Flag.withDescription("go on with the saved session"), Flag.withDefault(false)),
+  resume: Flag.Boolean("resume").pipe(
+    Flag.withDescription("go on with the newest turn; with a prompt: say it after that turn"),
+    Flag.withDefault(false)
+  ),
+  turn: Flag.String("turn").pipe(Flag.withDescription("with --resume: go on with this turn"), Flag.optional),
+  journal: Flag.String("journal").pipe(
+    Flag.withDescription("where turns are kept; default: .holdfast/turns.db in the folder"),
+    Flag.optional
+  ),
   session: Flag.String("session").pipe(
-    Flag.withDescription("where the session is saved; default: .holdfast/session.json in the folder"),
+    Flag.withDescription("save the history in this file of JSON instead of the journal"),
     Flag.optional
   ),
   model: Flag.String("model").pipe(Flag.withDescription("model to ask; wins over OPENAI_MODEL"), Flag.optional),
@@ -52,6 +60,8 @@ export interface Flags {
   readonly allow: boolean
   readonly unattended: boolean
   readonly resume: boolean
+  readonly turn: Given<string>
+  readonly journal: Given<string>
   readonly session: Given<string>
   readonly model: Given<string>
   readonly maxSteps: number
@@ -64,8 +74,13 @@ export interface Flags {
 }
 
 /** The flags, checked; null = not given. */
-export interface Input extends Omit<Flags, "prompt" | "session" | "model" | "maxTokens" | "maxUsd"> {
+export interface Input extends Omit<
+  Flags,
+  "prompt" | "turn" | "journal" | "session" | "model" | "maxTokens" | "maxUsd"
+> {
   readonly prompt: string | null
+  readonly turn: string | null
+  readonly journal: string | null
   readonly session: string | null
   readonly model: string | null
   readonly maxTokens: number | null
@@ -80,15 +95,23 @@ export const checkedInput = (given: Flags): Effect.Effect<Input, ConfigurationEr
   const prompt = valueOf(given.prompt)?.trim() ?? null
   const maxTokens = valueOf(given.maxTokens)
   const maxUsd = valueOf(given.maxUsd)
+  const turn = valueOf(given.turn)
+  const journal = valueOf(given.journal)
+  const session = valueOf(given.session)
   if (prompt === "" || (prompt === null && !given.resume))
     return Effect.fail(bad("--prompt", "says what to do; only --resume goes without"))
   if (given.maxSteps < 1) return Effect.fail(bad("--max-steps", "must be 1 or more"))
   if (maxTokens !== null && maxTokens < 1) return Effect.fail(bad("--max-tokens", "must be 1 or more"))
   if (maxUsd !== null && maxUsd <= 0) return Effect.fail(bad("--max-usd", "must be more than 0"))
+  if (turn !== null && !given.resume) return Effect.fail(bad("--turn", "names the turn that --resume goes on with"))
+  if (session !== null && (turn !== null || journal !== null))
+    return Effect.fail(bad("--session", "is a file of JSON: it has no turns, and no journal beside it"))
   return Effect.succeed({
     ...given,
     prompt,
-    session: valueOf(given.session),
+    turn,
+    journal,
+    session,
     model: valueOf(given.model),
     maxTokens,
     maxUsd

@@ -4,8 +4,7 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import { spentIn } from "../../../domain/budget/Budget.ts"
-import type { Message } from "../../../domain/chat/Message.ts"
+import { spentIn, type Amount } from "../../../domain/budget/Budget.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { exitCodeOf, exitCodes } from "../../../domain/failure/exitCode.ts"
 import { renderFailure } from "../../../domain/failure/renderFailure.ts"
@@ -13,20 +12,21 @@ import * as ModelSummarizer from "../../../layers/ModelSummarizer.ts"
 import * as RecoveryLive from "../../../layers/RecoveryLive.ts"
 import * as BudgetMemory from "../../../layers/stores/BudgetMemory.ts"
 import * as EventsMemory from "../../../layers/stores/EventsMemory.ts"
-import * as SessionFile from "../../../layers/stores/SessionFile.ts"
 import * as ToolboxLive from "../../../layers/ToolboxLive.ts"
 import { SystemPrompt } from "../../../services/AgentHooks.ts"
 import { BudgetLedger, type LedgerShape } from "../../../services/BudgetLedger.ts"
-import type { Conversation } from "../../../services/Conversation.ts"
 import { ModelClient } from "../../../services/ModelClient.ts"
 import { Recovery } from "../../../services/Recovery.ts"
 import { Toolbox } from "../../../services/Toolbox.ts"
-import * as ConversationMemory from "../../agent/ConversationMemory.ts"
-import { runAgent, type AgentFailure, type AgentResult } from "../../agent/runAgent.ts"
+import type { AgentResult } from "../../agent/runAgent.ts"
 import { exitWith } from "../exit.ts"
+import { journalName, loadJournal, withoutSqlite } from "../journalFile.ts"
 import { childGroups } from "./childGroups.ts"
 import { folderTools } from "./folderTools.ts"
+import { inJournal } from "./inJournal.ts"
 import type { Input } from "./input.ts"
+import { inSessionFile } from "./inSessionFile.ts"
+import type { KeptTurn, RunFailure } from "./keeping.ts"
 import { makeOutput, type Ending, type Output } from "./output.ts"
 import { makeSummary } from "./summary.ts"
 import { targetOf, type Target } from "./target.ts"
@@ -40,7 +40,7 @@ const systemPrompt = (dir: string, allow: boolean): string =>
     "Use the tools to find out; do not guess. When the task is done, say briefly what you did."
   ].join("\n")
 
-const exitCodeOfFailure = (failure: AgentFailure): number =>
+const exitCodeOfFailure = (failure: RunFailure): number =>
   exitCodeOf({
     tag: failure._tag,
     lastCause: "lastCause" in failure ? failure.lastCause : null,
@@ -73,13 +73,13 @@ interface Parts {
   readonly dir: string
   readonly target: Target
   readonly output: Output
-  readonly conversation: Conversation
+  readonly turn: KeptTurn
   readonly toolbox: (typeof Toolbox)["Service"]
   readonly ledger: LedgerShape
 }
 
 /** The turn of the agent with all it needs. */
-const turnOf = ({ input, dir, target, output, conversation, toolbox, ledger }: Parts) =>
+const turnOf = ({ input, dir, target, output, turn, toolbox, ledger }: Parts) =>
   Effect.gen(function* () {
     const recovery = RecoveryLive.layer(target.policy).pipe(
       Layer.provide(ModelSummarizer.layer({ model: target.policy.routes[0].model })),
@@ -87,7 +87,7 @@ const turnOf = ({ input, dir, target, output, conversation, toolbox, ledger }: P
       Layer.provide(EventsMemory.layerTo(output.onRecovery))
     )
     return yield* Effect.flatMap(Recovery, (executor) =>
-      runAgent({ executor, conversation, maxSteps: input.maxSteps, stream: true, emit: output.onAgent }, input.prompt)
+      turn.run({ executor, maxSteps: input.maxSteps, stream: true, emit: output.onAgent })
     ).pipe(
       Effect.provide(recovery),
       Effect.provideService(Toolbox, Toolbox.of(toolbox)),
@@ -96,7 +96,7 @@ const turnOf = ({ input, dir, target, output, conversation, toolbox, ledger }: P
     )
   })
 
-type TurnFailure = AgentFailure | ConfigurationError
+type TurnFailure = RunFailure | ConfigurationError
 
 const endingOf = ({ reply }: AgentResult): Ending => ({
   ok: true,
@@ -104,7 +104,7 @@ const endingOf = ({ reply }: AgentResult): Ending => ({
   fields: { reply: reply.text, refusal: reply.refusal, model: reply.model }
 })
 
-const failedEnding = (failure: AgentFailure, exitCode: number): Ending => ({
+const failedEnding = (failure: RunFailure, exitCode: number): Ending => ({
   ok: false,
   words: renderFailure(failure, { providerMessage: true }),
   fields: { error: failure._tag, guidance: failure.guidance, exitCode }
@@ -147,8 +147,8 @@ const conclude = Effect.fnUntraced(function* (
   return yield* exitWith(code)
 })
 
-/** The limits of a run count what its session has spent before, and what it spends is saved with the session. */
-const ledgerOf = Effect.fnUntraced(function* (input: Input, target: Target, before: SessionFile.Spent) {
+/** The limits of a run count what its session has spent before. */
+const ledgerOf = Effect.fnUntraced(function* (input: Input, target: Target, before: Amount) {
   const { maxTokens, maxUsd: maxCostUsd } = input
   if (maxCostUsd !== null && before.costUsd === null)
     return yield* new ConfigurationError({
@@ -157,30 +157,41 @@ const ledgerOf = Effect.fnUntraced(function* (input: Input, target: Target, befo
     })
   const ledger = yield* BudgetMemory.make({ maxTokens, maxCostUsd }, before)
   const isPriced = target.hasPrices && before.costUsd !== null
-  const spent = Effect.map(ledger.balance, (balance): SessionFile.Spent => {
+  const spent = Effect.map(ledger.balance, (balance): Amount => {
     const { tokens, costUsd } = spentIn(balance)
     return { tokens, costUsd: isPriced ? costUsd : null }
   })
   return { ledger, spent }
 })
 
+/** The journal of the folder, unless a session file is asked for, or there is no SQLite to keep a journal with. */
+const keepingOf = Effect.fnUntraced(function* (input: Input, dir: string) {
+  if (input.session !== null) return yield* inSessionFile(input.session, input, [])
+  const JournalSqlite = yield* Effect.promise(loadJournal)
+  const folder = join(dir, ".holdfast")
+  if (JournalSqlite !== null)
+    return yield* inJournal(JournalSqlite, input.journal ?? join(folder, journalName), dir, input)
+  if (input.journal !== null || input.turn !== null)
+    return yield* new ConfigurationError({
+      field: input.journal === null ? "--turn" : "--journal",
+      reason: `cannot be used: ${withoutSqlite}`
+    })
+  const session = join(folder, "session.json")
+  return yield* inSessionFile(session, input, [
+    `${withoutSqlite}: no journal is kept, the history is saved in ${session}`
+  ])
+})
+
 export const perform = Effect.fnUntraced(function* (input: Input) {
   yield* killOnSecond
   const dir = yield* folderOf(input.dir)
   const target = yield* targetOf(input)
-  const session = yield* SessionFile.open(input.session ?? join(dir, ".holdfast", "session.json"), input.resume)
+  const keeping = yield* keepingOf(input, dir)
   const summary = makeSummary({ maxCostUsd: input.maxUsd, hasPrices: target.hasPrices })
   const output = makeOutput(input.json, summary)
-  if (session.keptAs !== null)
-    yield* output.tell(
-      `an unfinished session stood there and is kept: go on with it by --resume --session ${session.keptAs}`
-    )
-  const { ledger, spent } = yield* ledgerOf(input, target, session.spentBefore)
-  const save = (messages: ReadonlyArray<Message>): Effect.Effect<void> =>
-    Effect.flatMap(spent, (amount) => session.save(messages, amount))
-  const conversation = yield* ConversationMemory.make(session.before, save)
-  // The last requests may have brought nothing for the history, and have cost something.
-  const saveAll = Effect.flatMap(conversation.messages, save)
+  yield* Effect.forEach(keeping.news, output.tell, { discard: true })
+  const { ledger, spent } = yield* ledgerOf(input, target, keeping.spentBefore)
+  const turn = yield* keeping.begin(spent)
   const toolbox = yield* ToolboxLive.make(
     folderTools({
       dir,
@@ -189,13 +200,13 @@ export const perform = Effect.fnUntraced(function* (input: Input) {
       groups: yield* childGroups
     })
   )
-  const exit = yield* Effect.exit(turnOf({ input, dir, target, output, conversation, toolbox, ledger })).pipe(
+  const exit = yield* Effect.exit(turnOf({ input, dir, target, output, turn, toolbox, ledger })).pipe(
     Effect.onInterrupt(() =>
-      Effect.flatMap(Effect.andThen(saveAll, session.fault), (fault) =>
+      Effect.flatMap(Effect.andThen(turn.save, turn.fault), (fault) =>
         output.conclude(withFault(interruptedEnding, fault))
       )
     )
   )
-  yield* saveAll
-  return yield* conclude(exit, output, yield* session.fault)
+  yield* turn.save
+  return yield* conclude(exit, output, yield* turn.fault)
 })

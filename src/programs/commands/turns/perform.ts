@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import type { JournalFailure } from "../../../domain/agent/JournalError.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { JournalStoreShape, TurnSummary } from "../../../services/JournalStore.ts"
+import { loadJournal, withoutSqlite } from "../journalFile.ts"
 
 export interface TurnsInput {
   readonly action: "list" | "show" | "export" | "approve" | "deny" | "cancel" | "fork" | "forget"
@@ -59,24 +60,12 @@ const act = (
   }
 }
 
-/** `node:sqlite` says of itself that it is experimental, each time it is loaded: that is no news to a user. */
-const quietly = async <A>(load: () => Promise<A>): Promise<A> => {
-  const { emitWarning } = process
-  process.emitWarning = () => undefined
-  try {
-    return await load()
-  } finally {
-    process.emitWarning = emitWarning
-  }
-}
-
 export const perform = (input: TurnsInput): Effect.Effect<void, JournalFailure | ConfigurationError> =>
   Effect.scoped(
     Effect.gen(function* () {
       if (!existsSync(input.file)) return yield* bad("--file", `(${input.file}) does not exist`)
-      const JournalSqlite = yield* Effect.promise(() =>
-        quietly(() => import("../../../layers/stores/JournalSqlite.ts"))
-      )
+      const JournalSqlite = yield* Effect.promise(loadJournal)
+      if (JournalSqlite === null) return yield* bad("turns", `cannot be read: ${withoutSqlite}`)
       const store = yield* JournalSqlite.make({ path: input.file })
       const all = yield* store.list
       if (input.action === "list")

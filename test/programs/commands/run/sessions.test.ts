@@ -52,6 +52,8 @@ const until = async (condition: () => boolean): Promise<void> => {
 
 const folder = (): string => join(dir, ".holdfast")
 const session = (): string => join(folder(), "session.json")
+/** A run that saves its history in a file of JSON. */
+const inFile = (): ReadonlyArray<string> => ["--session", session()]
 const read = (path = session()): { readonly version: number; readonly messages: ReadonlyArray<unknown> } =>
   JSON.parse(fs.readFileSync(path, "utf8"))
 
@@ -74,7 +76,7 @@ describe("a folder that somebody else has made", () => {
 describe("an unfinished session", () => {
   it("is kept under another name, and the user is told how to go on", async () => {
     put(unfinished)
-    const { code, stderr } = await run([])
+    const { code, stderr } = await run(inFile())
     assert.strictEqual(code, 0)
     const kept = /--resume --session (\S+)/.exec(stderr)?.[1] ?? ""
     assert.deepStrictEqual(read(kept), unfinished)
@@ -84,23 +86,23 @@ describe("an unfinished session", () => {
   })
 })
 
-describe("two runs of one folder", () => {
+describe("two runs of one session file", () => {
   it("tell the second one who has the session, and let it in after kill -9", { timeout: 60_000 }, async () => {
-    const first = start(["--prompt", "go", "--scenario", "long-wait", "--json"])
+    const first = start(["--prompt", "go", "--scenario", "long-wait", "--json", ...inFile()])
     await until(() => first.stdout().includes('"Waiting"'))
-    const second = await run([])
+    const second = await run(inFile())
     assert.strictEqual(second.code, 2)
     assert.include(second.stderr, `is in use by process ${first.child.pid} on `)
     first.child.kill("SIGKILL")
     await first.ended
     assert.isTrue(fs.existsSync(`${session()}.lock`))
-    const third = await start(["--resume"]).ended
+    const third = await start(["--resume", ...inFile()]).ended
     assert.strictEqual(third.code, 0)
     assert.isFalse(fs.existsSync(`${session()}.lock`))
   })
 
   it("give one winner out of three that start at once", { timeout: 120_000 }, async () => {
-    const runs = await Promise.all(Array.from({ length: 3 }, () => run(["--scenario", "rate-limit"])))
+    const runs = await Promise.all(Array.from({ length: 3 }, () => run(["--scenario", "rate-limit", ...inFile()])))
     assert.strictEqual(runs.filter(({ code }) => code === 0).length, 1)
     assert.strictEqual(runs.filter(({ stderr }) => stderr.includes("is in use by process")).length, 2)
     assert.deepStrictEqual(fs.readdirSync(folder()), ["session.json"])
@@ -109,7 +111,7 @@ describe("two runs of one folder", () => {
 
 describe("a session that cannot be saved", () => {
   it("is told and changes the exit code", async () => {
-    const first = start(["--prompt", "go", "--scenario", "rate-limit", "--json"])
+    const first = start(["--prompt", "go", "--scenario", "rate-limit", "--json", ...inFile()])
     await until(() => fs.existsSync(session()))
     fs.rmSync(session())
     fs.mkdirSync(session())
@@ -121,7 +123,7 @@ describe("a session that cannot be saved", () => {
   })
 
   it("is written in the end when the place is free again", async () => {
-    const first = start(["--prompt", "go", "--scenario", "rate-limit", "--json"])
+    const first = start(["--prompt", "go", "--scenario", "rate-limit", "--json", ...inFile()])
     await until(() => fs.existsSync(session()))
     fs.rmSync(session())
     fs.mkdirSync(session())
@@ -135,7 +137,7 @@ describe("a session that cannot be saved", () => {
 
 describe("signals", () => {
   it.each(["SIGHUP", "SIGTERM", "SIGINT"] as const)("%s saves what was finished and ends with 130", async (signal) => {
-    const first = start(["--prompt", "go", "--scenario", "long-wait", "--json"])
+    const first = start(["--prompt", "go", "--scenario", "long-wait", "--json", ...inFile()])
     await until(() => first.stdout().includes('"Waiting"'))
     first.child.kill(signal)
     // A shell tells its children more than once.
@@ -155,7 +157,7 @@ describe("stdout with --json", () => {
     ["a failed run", ["--scenario", "auth"], {}]
   ])("holds JSON lines and nothing else: %s", async (_, args, env) => {
     if (env["KEEP"] !== undefined) put(unfinished)
-    const { stdout } = await run([...args, "--json"], env)
+    const { stdout } = await run([...args, "--json", ...inFile()], env)
     const lines = stdout.trim().split("\n")
     assert.isAbove(lines.length, 2)
     for (const line of lines) assert.isObject(JSON.parse(line))
