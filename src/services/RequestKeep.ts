@@ -13,11 +13,20 @@ export interface KeptRequest {
   readonly [field: string]: unknown
 }
 
+/** Where the answer to one attempt is kept outside. */
+export interface StoredAnswer {
+  readonly attempt: number
+  readonly name: string
+}
+
 export interface RequestKeeper {
   /** Where the owner before left it; null = it is new. */
   readonly before: KeptRequest | null
   /** The same for the same request of the same turn, also after a restart. */
   readonly key: string
+  /** The answer to the request in flight that was left where it is made; null = none. */
+  readonly stored: StoredAnswer | null
+  readonly noteStored: (stored: StoredAnswer) => Effect.Effect<void>
   /** Whether a request may have been in flight when the owner before died. True once. */
   readonly takeDoubt: () => boolean
   /** Books a request whose end nobody knows. Its entry is the last of the trail, which counts from `startedAt`. */

@@ -91,6 +91,8 @@ export interface OpenReply {
   readonly atEpochMs: number
   /** Where its request stands; null = nothing has been decided. */
   readonly request: KeptFields | null
+  /** Where the answer to its last request is kept; absent = nowhere. */
+  readonly stored?: { readonly attempt: number; readonly name: string } | null
 }
 
 interface KeptFields {
@@ -104,7 +106,8 @@ const OpenFields = Schema.Struct({
   spent: AmountFields,
   usedMs: Schema.Finite,
   atEpochMs: Schema.Finite,
-  request: Schema.NullOr(Schema.StructWithRest(Schema.Struct({ shown: Schema.String }), [anything]))
+  request: Schema.NullOr(Schema.StructWithRest(Schema.Struct({ shown: Schema.String }), [anything])),
+  stored: Schema.optionalKey(Schema.NullOr(Schema.Struct({ attempt: Schema.Int, name: Schema.String })))
 })
 
 const ResultFields = Schema.StructWithRest(

@@ -57,6 +57,8 @@ export type ModelPart =
   /** A fragment of a tool call arrived: progress, nothing to show. */
   | { readonly _tag: "ToolCallDelta" }
   | { readonly _tag: "Usage"; readonly usage: Usage }
+  /** The answer is kept where it is made, under this name: another process can take it up, and nobody is asked again. */
+  | { readonly _tag: "Stored"; readonly name: string }
   /** Bytes arrived without content: a comment, a blank line, a role delta. */
   | { readonly _tag: "Life" }
   /**

@@ -36,6 +36,8 @@ export type WireRequest = Omit<ModelRequest, "maxOutputTokens"> & {
   readonly role: Role
   /** The same for the same request that is sent again because its end is not known. Absent = it is never sent so. */
   readonly idempotencyKey?: string
+  /** The answer to this request that a process before has left under this name (`Stored`). Absent = it is asked for anew. */
+  readonly takeUp?: string
   /** How much of the answer is read. Default: `answerLimits`. */
   readonly limits?: AnswerLimits
 }

@@ -107,6 +107,7 @@ export const accept = (view: StreamView, part: ModelPart): Told => {
       return { view: { ...view, usage }, parts: [{ _tag: "UsageSeen", usage }] }
     }
     case "Life":
+    case "Stored":
     case "Whole":
       return silent(view)
     case "End":

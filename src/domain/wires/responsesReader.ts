@@ -97,8 +97,9 @@ class ResponseReader implements EventReader {
   private read(type: string, event: Json): Flaw | Verdict | null {
     switch (type) {
       case "response.created":
+      case "response.queued":
       case "response.in_progress":
-        if (isObject(event["response"])) this.answerId = textAt(event["response"], "id") || this.answerId
+        if (isObject(event["response"])) this.onBegun(event["response"])
         return null
       case "response.output_text.delta":
         return this.onText(event)
@@ -120,6 +121,14 @@ class ResponseReader implements EventReader {
       default:
         return isCallPiece(type) ? this.onCallPiece(type, event) : null
     }
+  }
+
+  /** An answer in the background is made to its end, whoever reads it: it can be asked for by its id. */
+  private onBegun(response: Json): void {
+    const id = textAt(response, "id")
+    if (id === "" || id === this.answerId) return
+    this.answerId = id
+    if (response["background"] === true) this.parts.push({ _tag: "Stored", name: id })
   }
 
   /** The item an event is about, begun here when no event has begun it. */

@@ -13,7 +13,7 @@ import { ModelClient } from "../../services/ModelClient.ts"
 import { sdkKey, type KeySource } from "./apiKey.ts"
 import { identityFor } from "./clientIdentity.ts"
 import { clientOver, type Send, type Thrown } from "./clientOver.ts"
-import { repeatHeader } from "./repeatHeader.ts"
+import { inGateway, repeatHeader } from "./repeatHeader.ts"
 import * as chatReader from "../../domain/wires/openAiReader.ts"
 import * as chat from "../../domain/wires/openAiWire.ts"
 import * as responsesReader from "../../domain/wires/responsesReader.ts"
@@ -119,7 +119,7 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
   const paramOf = (model: string): BudgetParam => options.budgetParam?.[model] ?? chat.budgetParamOf(profile, model)
   const api = apiOf(options)
 
-  const send: Send = (request, isStream, signal) =>
+  const ask: Send = (request, isStream, signal) =>
     sdk
       .post(api === "chat" ? "/chat/completions" : "/responses", {
         body:
@@ -130,6 +130,25 @@ export const make = (options: OpenAiOptions = {}): (typeof ModelClient)["Service
         headers: { ...options.headers?.(request), ...repeatHeader(request) }
       })
       .asResponse()
+
+  /** An answer in the background goes on from its beginning; one that is not kept any more is asked for anew. */
+  const send: Send = (request, isStream, signal) => {
+    const { takeUp } = request
+    if (api === "chat" || !isStream || takeUp === undefined || takeUp === inGateway)
+      return ask(request, isStream, signal)
+    const headers = options.headers?.(request)
+    return sdk
+      .get(`/responses/${encodeURIComponent(takeUp)}`, {
+        query: { stream: true },
+        signal,
+        ...(headers === undefined ? {} : { headers })
+      })
+      .asResponse()
+      .catch((cause: unknown) => {
+        if (cause instanceof APIError && cause.status === 404) return ask(request, isStream, signal)
+        throw cause
+      })
+  }
 
   const secrets = typeof sdk.apiKey === "string" ? [sdk.apiKey] : []
 

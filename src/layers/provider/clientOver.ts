@@ -27,6 +27,7 @@ import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets
 import { EventAssembler, eventsAsReply } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
 import { AnswerTooLarge, checkedText, readErrorText, readText } from "./answerBody.ts"
+import { inGateway, runIdOf } from "./repeatHeader.ts"
 import { networkCode } from "./networkCode.ts"
 import { drain, formatOf, readEvents, type Exchanges } from "./providerAnswer.ts"
 import { ownNames } from "../../domain/wires/history.ts"
@@ -74,6 +75,20 @@ export interface Wire {
 const mayBeEvents = (headers: HeaderMap): boolean => {
   const type = (headers["content-type"] ?? "").toLowerCase()
   return type === "" || type.includes("event-stream") || type.startsWith("text/plain")
+}
+
+/** An answer whose headers have come. */
+interface Opened {
+  /** What its headers tell. */
+  readonly head: ReadonlyArray<ModelPart>
+  readonly source: Stream.Stream<ModelPart, ModelError>
+}
+
+/** Headers are a sign of life; those of a gateway also tell that it keeps the answer. */
+const headOf = (request: WireRequest, headers: Headers): ReadonlyArray<ModelPart> => {
+  const run = headers.get("x-holdfast-run-id")
+  const isKept = run !== null && run === runIdOf(request)
+  return isKept ? [{ _tag: "Stored", name: inGateway }] : [{ _tag: "Life" }]
 }
 
 const limitsOf = ({ limits = answerLimits }: WireRequest): AnswerLimits => limits
@@ -208,14 +223,10 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     )
 
   const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
-    Stream.unwrap(
-      Effect.map(open(request), (source) => Stream.concat(Stream.succeed<ModelPart>({ _tag: "Life" }), source))
-    )
+    Stream.unwrap(Effect.map(open(request), ({ head, source }) => Stream.concat(Stream.fromArray(head), source)))
 
   /** Headers have come; leaving the scope closes the connection and waits for it. */
-  const open = Effect.fnUntraced(function* (
-    request: WireRequest
-  ): Effect.fn.Return<Stream.Stream<ModelPart, ModelError>, ModelError, Scope.Scope> {
+  const open = Effect.fnUntraced(function* (request: WireRequest): Effect.fn.Return<Opened, ModelError, Scope.Scope> {
     const send = yield* wire.sender
     const controller = new AbortController()
     /** The reply is over: its connection may close by itself. */
@@ -235,29 +246,38 @@ export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
     hasAnswered = true
     const secrets = secretsBehind(response.headers)
     const headers = allowedHeaders(response.headers, secrets)
+    const head = headOf(request, response.headers)
     const context = contextOf(request, headers)
     const cut = (cause: unknown): ModelError => cutOf(context, cause)
     const whole = (text: string) => Result.map(read(context, text, headers, secrets), partsOf)
     const body = bodyOf(response)
     if (body === null)
-      return Result.match(whole(""), {
-        onSuccess: (parts) => Stream.fromIterable(parts),
-        onFailure: (error) => Stream.fail(error)
-      })
+      return {
+        head,
+        source: Result.match(whole(""), {
+          onSuccess: (parts) => Stream.fromIterable(parts),
+          onFailure: (error) => Stream.fail(error)
+        })
+      }
     const reader = body.getReader()
     yield* Effect.addFinalizer(() => (isLeft ? Effect.void : Effect.suspend(() => awaitAborted(reader.cancel()))))
-    return readEvents(reader, new EventAssembler(wire.eventReaderOf(context, headers), limitsOf(request).eventBytes), {
-      limits: limitsOf(request),
-      isEventStream: mayBeEvents(headers),
-      whole,
-      cut,
-      abort: () => controller.abort(),
-      leave: () => {
-        isLeft = true
-        drain(reader, () => controller.abort())
-      },
-      problem: (problem) => problemOf(problem, context, secrets)
-    })
+    const source = readEvents(
+      reader,
+      new EventAssembler(wire.eventReaderOf(context, headers), limitsOf(request).eventBytes),
+      {
+        limits: limitsOf(request),
+        isEventStream: mayBeEvents(headers),
+        whole,
+        cut,
+        abort: () => controller.abort(),
+        leave: () => {
+          isLeft = true
+          drain(reader, () => controller.abort())
+        },
+        problem: (problem) => problemOf(problem, context, secrets)
+      }
+    )
+    return { head, source }
   })
 
   return ModelClient.of({ identity: wire.identity, provider: profile.name, generate, stream })

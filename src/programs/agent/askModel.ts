@@ -5,14 +5,13 @@ import type { Message } from "../../domain/chat/Message.ts"
 import { keys } from "../../domain/agent/turnFacts.ts"
 import { leadingSystem } from "../../domain/chat/MessageGroups.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
-import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
 import type { ModelRequest } from "../../domain/chat/ModelRequest.ts"
 import { PolicyOverride } from "../../services/Overrides.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import { RequestKeep, type RequestKeeper } from "../../services/RequestKeep.ts"
 import { RequestWatch } from "../../services/RequestWatch.ts"
 import type { AgentRun } from "./AgentRun.ts"
-import { orEnd } from "./journaled.ts"
+import { makeKeptStream } from "./keptStream.ts"
 import type { EarlyTools } from "./earlyTools.ts"
 
 /** `recalled`: what the memory brought for this turn; null = nothing. */
@@ -61,51 +60,6 @@ const onModel = <A, E, R>(
   })
 }
 
-/** Kept so often while it streams. */
-const tellMillis = 1_000
-const tellLength = 2_000
-
-/** Keeps the text of a stream: at least every second, or when much of it has come. */
-const makeTeller = (run: AgentRun, key: string) => {
-  const { journal } = run
-  let pending = ""
-  const flush = Effect.suspend(() => {
-    const text = pending
-    pending = ""
-    return text === "" ? Effect.void : orEnd(journal.tell(key, text))
-  })
-  const drop = Effect.suspend(() => {
-    pending = ""
-    return orEnd(journal.tell(key, null))
-  })
-  return {
-    see: (part: ReplyPart): Effect.Effect<void> => {
-      if (part._tag === "Reset") return drop
-      if (part._tag !== "TextDelta") return Effect.void
-      pending += part.text
-      return pending.length < tellLength ? Effect.void : flush
-    },
-    everySecond: Effect.forever(Effect.andThen(Effect.sleep(tellMillis), flush)),
-    flush,
-    /**
-     * What an owner before has shown is shown again. When the request goes on from just there, its continuation follows;
-     * otherwise there is one Reset.
-     */
-    showAgain: (goesOnFrom: string) =>
-      Effect.suspend(() => {
-        const text = journal.told(key)
-        const tell = (part: ReplyPart) => run.emit({ _tag: "PartSeen", part })
-        const shown = text === "" ? Effect.void : tell({ _tag: "TextDelta", text })
-        if (text === goesOnFrom) return shown
-        pending = goesOnFrom
-        const dropped =
-          text === "" ? Effect.void : Effect.andThen(tell({ _tag: "Reset" }), orEnd(journal.tell(key, null)))
-        const rest = goesOnFrom === "" ? Effect.void : tell({ _tag: "TextDelta", text: goesOnFrom })
-        return shown.pipe(Effect.andThen(dropped), Effect.andThen(rest))
-      })
-  }
-}
-
 const keptStream = (
   run: AgentRun,
   request: ModelRequest,
@@ -113,14 +67,14 @@ const keptStream = (
   see: EarlyTools["see"]
 ): Effect.Effect<ModelReply, RequestFailure> =>
   Effect.gen(function* () {
-    const teller = makeTeller(run, keys.reply(step))
+    const reader = makeKeptStream(run.journal, keys.reply(step), (part) => run.emit({ _tag: "PartSeen", part }))
     const keep = yield* RequestKeep
-    yield* teller.showAgain(keep?.before?.shown ?? "")
-    const read = streamed(run, request, (part) => Effect.andThen(teller.see(part), see(part)))
+    yield* reader.showAgain(keep?.before?.shown ?? "")
+    const read = streamed(run, request, (part) => Effect.andThen(reader.see(part), see(part)))
     // What was decided is kept behind the text it was decided about.
     const inOrder: RequestKeeper | null =
-      keep === null ? null : { ...keep, save: (...kept) => Effect.andThen(teller.flush, keep.save(...kept)) }
-    return yield* Effect.raceFirst(Effect.provideService(read, RequestKeep, inOrder), teller.everySecond)
+      keep === null ? null : { ...keep, save: (...kept) => Effect.andThen(reader.flush, keep.save(...kept)) }
+    return yield* Effect.raceFirst(Effect.provideService(read, RequestKeep, inOrder), reader.everySecond)
   })
 
 const streamed = (
@@ -132,7 +86,7 @@ const streamed = (
     let reply: ModelReply | null = null
     yield* Stream.runForEach(run.options.executor.stream(request), (part) => {
       if (part._tag === "Finish") reply = part.reply
-      return Effect.andThen(run.emit({ _tag: "PartSeen", part }), see(part))
+      return see(part)
     })
     return reply ?? (yield* Effect.die(new Error("a stream ended without Finish")))
   })
@@ -149,7 +103,7 @@ export const askModel = (
     stream !== true
       ? executor.complete(request)
       : run.journal.turn === null
-        ? streamed(run, request, see)
+        ? streamed(run, request, (part) => Effect.andThen(run.emit({ _tag: "PartSeen", part }), see(part)))
         : keptStream(run, request, step, see)
   // Who looks at the run from outside sees where its request stands; the trails are the turn's.
   return Effect.flatMap(RequestWatch, (outer) =>

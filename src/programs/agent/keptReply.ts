@@ -102,27 +102,35 @@ const keeperOf = (run: AgentRun, step: number, cell: TurnCell | null, before: Op
   const { journal, work } = run
   const key = keys.reply(step)
   let now = before
+  const put = (next: OpenReply): Effect.Effect<void> => {
+    now = next
+    return orEnd(journal.open(key, next))
+  }
   /** `trail` holds every request of the step. */
   const write = (request: OpenReply["request"], trail: Trail): Effect.Effect<void> =>
     Effect.flatMap(Clock.currentTimeMillis, (atEpochMs) => {
-      now = {
+      return put({
         facts: now.facts + 1,
         trail,
         spent: counted.spent,
         usedMs: cell === null ? 0 : usedBy(cell, run.now()),
         atEpochMs,
         request
-      }
-      return orEnd(journal.open(key, now))
+      })
     })
   const withBefore = (trail: Trail, startedAt: number): Trail => [...before.trail, ...work.ofTurn(trail, startedAt)]
   const keeper: RequestKeeper & { readonly saveEnd: (trail: Trail) => Effect.Effect<void> } = {
     before: before.request,
     key: `${journal.turn ?? ""}/${key}`,
+    stored: before.stored ?? null,
+    // No new fact: who takes the answer up again and again gets no further.
+    noteStored: (stored) =>
+      now.stored?.attempt === stored.attempt && now.stored.name === stored.name ? Effect.void : put({ ...now, stored }),
     takeDoubt: () => {
       const { inFlight } = run.doubt
       run.doubt.inFlight = false
-      return inFlight
+      // An answer that is kept is taken up: its end will be known.
+      return inFlight && (before.stored ?? null) === null
     },
     bookLost: (worst, trail, startedAt) => {
       counted.spent = plus(counted.spent, worst)

@@ -47,6 +47,7 @@ const partOf = (part: ModelPart): ReadonlyArray<ReplyPart> => {
       return [{ _tag: "Finish", reply: part.reply }]
     case "ToolCallDelta":
     case "Life":
+    case "Stored":
     case "Whole":
       return []
   }

@@ -71,6 +71,12 @@ export interface WindowSnapshot {
 const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
   withoutForeign(route.thinking ? messages : withoutThinking(messages), route.model)
 
+/** What tells a repetition, and where its answer may be already. */
+const repeatable = (keep: RequestKeeper, attempt: number): Pick<WireRequest, "idempotencyKey" | "takeUp"> => ({
+  idempotencyKey: `${keep.key}/${attempt}`,
+  ...(keep.stored?.attempt === attempt ? { takeUp: keep.stored.name } : {})
+})
+
 export const makeExchange = (options: ExchangeOptions): Exchange => {
   const { policy, request, role, keep = null } = options
   let window = RequestWindow.make(request.messages, policy.continuationPrompt)
@@ -126,7 +132,7 @@ export const makeExchange = (options: ExchangeOptions): Exchange => {
       maxOutputTokens: plan.maxOutputTokens,
       role,
       limits: policy.answerLimits,
-      ...(keep === null ? {} : { idempotencyKey: `${keep.key}/${plan.attempt}` })
+      ...(keep === null ? {} : repeatable(keep, plan.attempt))
     }),
     classify: (result, plan, durationMillis, seen) =>
       Result.isFailure(result)

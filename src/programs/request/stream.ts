@@ -17,6 +17,7 @@ import type { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { ReplyPart } from "../../domain/chat/ReplyPart.ts"
 import * as StreamView from "../../domain/chat/StreamView.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
+import type { RequestKeeper } from "../../services/RequestKeep.ts"
 import type { Progress } from "./attemptWatch.ts"
 import type { CompleteOptions } from "./complete.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
@@ -74,6 +75,16 @@ const noteRead = (progress: Progress, parts: ReadonlyArray<ModelPart>, at: numbe
     progress.lastDeltaAt = at
   }
   return isFirst
+}
+
+/** Keeps where the answer is kept, before anything of it is shown; null = it is kept nowhere. */
+const noteStored = (
+  keep: RequestKeeper | null,
+  attempt: number,
+  parts: ReadonlyArray<ModelPart>
+): Effect.Effect<void> | null => {
+  const stored = keep === null ? undefined : parts.find((part) => part._tag === "Stored")
+  return keep === null || stored === undefined ? null : keep.noteStored({ attempt, name: stored.name })
 }
 
 /** Hands parts to the consumer. Waiting for it is not the provider's silence: the timers are told. */
@@ -135,7 +146,9 @@ const makeDriver = (
       if (whole !== undefined) progress.whole = endWith(whole.reply)
       const news = acceptAll(cell, parts)
       noteUsage(meter, cell.view)
-      const pushed = push(out, news, progress, now)
+      const kept = noteStored(options.keep ?? null, plan.attempt, parts)
+      const shown = push(out, news, progress, now)
+      const pushed = kept === null ? shown : Effect.andThen(kept, shown)
       const told = isFirst ? Effect.andThen(accepted, pushed) : pushed
       return cell.view.differs ? Effect.andThen(told, Effect.fail(interrupted("replay_differs"))) : told
     }
