@@ -75,7 +75,7 @@ const textsOf = (history: ReadonlyArray<Message>) => history.map(({ content }) =
 describe("a run without further ado", () => {
   it(
     "is kept in one file that its owner alone reads, and leaves nothing else behind",
-    { timeout: 60_000 },
+    { timeout: 120_000 },
     async () => {
       const { code, stderr } = await embedded("--prompt", "go")
       assert.deepStrictEqual([code, stderr], [0, ""])
@@ -143,7 +143,7 @@ describe("a turn that is taken up", () => {
     120_000
   )
 
-  it("gives way to another prompt, which comes after what it did", { timeout: 60_000 }, async () => {
+  it("gives way to another prompt, which comes after what it did", { timeout: 120_000 }, async () => {
     assert.strictEqual((await embedded("--prompt", "first", "--scenario", "auth")).code, 1)
     const told = await embedded("--prompt", "apart")
     assert.match(told.stderr, /an unfinished turn is kept: go on with it by --resume --turn run-/)
@@ -158,7 +158,7 @@ describe("a turn that is taken up", () => {
     )
   })
 
-  it("counts what the turns before it have spent", { timeout: 60_000 }, async () => {
+  it("counts what the turns before it have spent", { timeout: 120_000 }, async () => {
     const answers = provider((_request, response) => {
       const usage = { prompt_tokens: 500_000, completion_tokens: 0, total_tokens: 500_000 }
       response.writeHead(200, { "content-type": "text/event-stream" })
@@ -171,8 +171,7 @@ describe("a turn that is taken up", () => {
         Effect.gen(function* () {
           const server = yield* answers
           const env = envOf(server.baseUrl)
-          const run = (...args: ReadonlyArray<string>) =>
-            Effect.promise(() => start([...args, "--max-usd", "1.5"], env))
+          const paid = (...args: ReadonlyArray<string>) => Effect.promise(() => run([...args, "--max-usd", "1.5"], env))
           assert.strictEqual((yield* paid("--prompt", "go")).code, 0)
           assert.strictEqual((yield* paid("--prompt", "go on", "--resume")).code, 0)
           const third = yield* paid("--prompt", "and on", "--resume")
@@ -200,7 +199,7 @@ describe("a session file of before", () => {
     messages: [{ role: "user", content: "an old task" }]
   }
 
-  it("is taken over once, goes on with --resume, and stays as it is", { timeout: 60_000 }, async () => {
+  it("is taken over once, goes on with --resume, and stays as it is", { timeout: 120_000 }, async () => {
     const path = put(unfinished)
     assert.strictEqual((await embedded("--resume")).code, 0)
     const history = await inStore((store) => historyOf(store, "session"))
@@ -216,7 +215,7 @@ describe("a session file of before", () => {
     assert.notInclude(texts, "changed")
   })
 
-  it("is kept beside a new turn, with what it has spent; one that is none is told", { timeout: 60_000 }, async () => {
+  it("is kept beside a new turn, with what it has spent; one that is none is told", { timeout: 120_000 }, async () => {
     put(unfinished)
     const { code, stderr } = await embedded("--prompt", "go")
     assert.strictEqual(code, 0)
@@ -244,7 +243,7 @@ describe("what does not go together", () => {
     assert.include(stderr, sentence)
   })
 
-  it("saves the history in a session file, and says so, where Node has no SQLite", { timeout: 60_000 }, async () => {
+  it("saves the history in a session file, and says so, where Node has no SQLite", { timeout: 120_000 }, async () => {
     const env = { NODE_OPTIONS: "--no-experimental-sqlite" }
     const { code, stderr } = await start(["--provider", "embedded", "--prompt", "go"], env).ended
     assert.strictEqual(code, 0)
