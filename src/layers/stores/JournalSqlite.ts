@@ -138,112 +138,146 @@ const makeTable = (file: SqliteFile) => {
 
 type Table = ReturnType<typeof makeTable>
 
-/** What the owner of a turn reads and writes. Everything known is read once; after that the file is only written. */
-const makeJournal = (file: SqliteFile, table: Table, turn: string, restarted: boolean): JournalShape => {
-  const known = new Map(table.rows(turn).map((row) => [row.key, row]))
-  // Counters of the one owner: nobody else writes steps or pieces of this turn.
+/** What the owner of a turn knows of it. Nobody else writes its steps or pieces: they are counted here. */
+interface Owned {
+  readonly file: SqliteFile
+  readonly table: Table
+  readonly turn: string
+  readonly known: Map<string, StepRow>
+  /** What is kept of streams that have not ended. */
+  readonly told: Map<string, string>
+  steps: number
+  pieces: number
+}
+
+/** Everything known is read once; after that the file is only written. */
+const ownedOf = (file: SqliteFile, table: Table, turn: string): Owned => {
   const last = (name: "step" | "stream"): number =>
     numberOf(file.all(`select max(ordinal) as last from ${name} where turn = ?`, turn)[0], "last")
-  let steps = last("step")
-  let pieces = last("stream")
-  // What is kept of streams that have not ended.
   const told = new Map<string, string>()
   for (const row of file.all("select key, text from stream where turn = ? order by ordinal", turn)) {
     const key = textOf(row, "key") ?? ""
     told.set(key, row["text"] === null ? "" : (told.get(key) ?? "") + (textOf(row, "text") ?? ""))
   }
+  const known = new Map(table.rows(turn).map((row) => [row.key, row]))
+  return { file, table, turn, known, told, steps: last("step"), pieces: last("stream") }
+}
 
-  const attempt = <A>(key: string, body: () => A): Effect.Effect<A, JournalUnavailable> =>
-    Effect.suspend(() => {
-      const done = Result.try(body)
-      return Result.isSuccess(done) ? Effect.succeed(done.success) : Effect.fail(unavailable(turn, key, done.failure))
+/** Asks the file; what it throws is told with the step it was for. */
+const asked = <A>(turn: string, key: string, body: () => A): Effect.Effect<A, JournalUnavailable> =>
+  Effect.suspend(() => {
+    const done = Result.try(body)
+    return Result.isSuccess(done) ? Effect.succeed(done.success) : Effect.fail(unavailable(turn, key, done.failure))
+  })
+
+const forgetStream = ({ file, turn }: Owned, key: string): void => {
+  file.run("delete from stream where turn = ? and key = ?", turn, key)
+}
+
+const note = (
+  owned: Owned,
+  key: string,
+  state: StepRow["state"],
+  value: unknown
+): Effect.Effect<void, JournalUnavailable> =>
+  Effect.flatMap(Clock.currentTimeMillis, (at) =>
+    asked(owned.turn, key, () => {
+      const row: StepRow = { key, state, value, at }
+      owned.steps += 1
+      owned.table.write(owned.turn, owned.steps, row)
+      owned.known.set(key, row)
+      // The pieces of a stream are in its reply now.
+      if (state === "done" && owned.told.delete(key)) forgetStream(owned, key)
     })
+  )
 
-  const note = (key: string, state: StepRow["state"], value: unknown): Effect.Effect<void, JournalUnavailable> =>
-    Effect.flatMap(Clock.currentTimeMillis, (at) =>
-      attempt(key, () => {
-        const row: StepRow = { key, state, value, at }
-        steps += 1
-        table.write(turn, steps, row)
-        known.set(key, row)
-        // The pieces of a stream are in its reply now.
-        if (state === "done" && told.delete(key)) file.run("delete from stream where turn = ? and key = ?", turn, key)
-      })
-    )
+const readKept = <A>(
+  turn: string,
+  key: string,
+  options: StepOptions<A>,
+  value: unknown
+): Effect.Effect<A, JournalMismatch> => {
+  const decoded = Schema.decodeUnknownResult(options.success)(value)
+  if (Result.isSuccess(decoded)) return Effect.succeed(decoded.success)
+  const where = /at (\[.*\])/.exec(decoded.failure.message)?.[1] ?? ""
+  const reason = "is kept in a form that this version does not read"
+  return Effect.fail(new JournalMismatch({ turn, key, field: `${key}${where}`, reason, guidance: guidances.mismatch }))
+}
 
-  const read = <A>(key: string, options: StepOptions<A>, value: unknown): Effect.Effect<A, JournalMismatch> => {
-    const decoded = Schema.decodeUnknownResult(options.success)(value)
-    if (Result.isSuccess(decoded)) return Effect.succeed(decoded.success)
-    const where = /at (\[.*\])/.exec(decoded.failure.message)?.[1] ?? ""
-    return Effect.fail(
-      new JournalMismatch({
-        turn,
-        key,
-        field: `${key}${where}`,
-        reason: "is kept in a form that this version does not read",
-        guidance: guidances.mismatch
-      })
-    )
-  }
-
-  const run = <A, E, R>(
-    key: string,
-    options: StepOptions<A>,
-    body: Effect.Effect<A, E, R>
-  ): Effect.Effect<A, E | JournalFailure, R> => {
-    const begin = options.repeat === "never" ? note(key, "begun", null) : Effect.void
-    // From its end to the row that keeps it nothing can come between.
-    return Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(begin, () =>
-        Effect.flatMap(restore(body), (value) =>
-          Effect.as(note(key, "done", Schema.encodeSync(options.success)(value)), value)
-        )
+const runStep = <A, E, R>(
+  owned: Owned,
+  key: string,
+  options: StepOptions<A>,
+  body: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | JournalFailure, R> => {
+  const begin = options.repeat === "never" ? note(owned, key, "begun", null) : Effect.void
+  // From its end to the row that keeps it nothing can come between.
+  return Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(begin, () =>
+      Effect.flatMap(restore(body), (value) =>
+        Effect.as(note(owned, key, "done", Schema.encodeSync(options.success)(value)), value)
       )
     )
-  }
+  )
+}
 
+/** A step that is done is read, one that began and may not be repeated is in doubt, any other runs. */
+const step = <A, E, R>(
+  owned: Owned,
+  key: string,
+  options: StepOptions<A>,
+  body: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | JournalFailure, R> =>
+  Effect.suspend((): Effect.Effect<A, E | JournalFailure, R> => {
+    const { turn } = owned
+    const row = owned.known.get(key)
+    if (row?.state === "done") return readKept(turn, key, options, row.value)
+    if (row?.state === "begun" && options.repeat === "never")
+      return Effect.fail(new StepInDoubt({ turn, key, guidance: guidances.doubt }))
+    return runStep(owned, key, options, body)
+  })
+
+const sleepUntil = (owned: Owned, key: string, epochMillis: number): Effect.Effect<void, JournalUnavailable> =>
+  Effect.gen(function* () {
+    const row = owned.known.get(key)
+    const until = typeof row?.value === "number" ? row.value : epochMillis
+    if (row === undefined) yield* note(owned, key, "done", until)
+    yield* Effect.sleep(Math.max(0, until - (yield* Clock.currentTimeMillis)))
+  })
+
+const tell = (owned: Owned, key: string, text: string | null): Effect.Effect<void, JournalUnavailable> =>
+  asked(owned.turn, key, () => {
+    if (text === null) forgetStream(owned, key)
+    owned.told.set(key, text === null ? "" : (owned.told.get(key) ?? "") + text)
+    owned.pieces += 1
+    owned.file.run("insert into stream values (?, ?, ?, ?)", owned.turn, owned.pieces, key, text)
+  })
+
+/** A person's answer; without one the turn is put down, with the question it waits for. */
+const wait = ({ file, table, turn }: Owned, key: string): Effect.Effect<string, JournalUnavailable | TurnParked> =>
+  Effect.gen(function* () {
+    const answer = yield* asked(turn, key, () => table.answerOf(turn, key))
+    if (answer !== null) return answer
+    yield* asked(turn, key, () => file.run("update turn set waits_for = ? where turn = ?", key, turn))
+    return yield* new TurnParked({ turn, key, guidance: guidances.parked })
+  })
+
+/** What the owner of a turn reads and writes. */
+const makeJournal = (file: SqliteFile, table: Table, turn: string, restarted: boolean): JournalShape => {
+  const owned = ownedOf(file, table, turn)
   return {
     turn,
     restarted,
-    open: (key, value) => note(key, "begun", value),
+    open: (key, value) => note(owned, key, "begun", value),
     opened: (key) => {
-      const row = known.get(key)
+      const row = owned.known.get(key)
       return row?.state === "begun" ? row.value : null
     },
-    step: (key, options, body) =>
-      Effect.suspend(() => {
-        const row = known.get(key)
-        if (row?.state === "done") return read(key, options, row.value)
-        if (row?.state === "begun" && options.repeat === "never")
-          return Effect.fail(new StepInDoubt({ turn, key, guidance: guidances.doubt }))
-        return run(key, options, body)
-      }),
-    sleepUntil: (key, epochMillis) =>
-      Effect.gen(function* () {
-        const row = known.get(key)
-        const until = typeof row?.value === "number" ? row.value : epochMillis
-        if (row === undefined) yield* note(key, "done", until)
-        yield* Effect.sleep(Math.max(0, until - (yield* Clock.currentTimeMillis)))
-      }),
-    tell: (key, text) =>
-      attempt(key, () => {
-        if (text === null) file.run("delete from stream where turn = ? and key = ?", turn, key)
-        told.set(key, text === null ? "" : (told.get(key) ?? "") + text)
-        pieces += 1
-        file.run("insert into stream values (?, ?, ?, ?)", turn, pieces, key, text)
-      }),
-    told: (key) => told.get(key) ?? "",
-    wait: (key) =>
-      Effect.flatMap(
-        attempt(key, () => table.answerOf(turn, key)),
-        (answer) =>
-          answer === null
-            ? Effect.andThen(
-                attempt(key, () => file.run("update turn set waits_for = ? where turn = ?", key, turn)),
-                Effect.fail(new TurnParked({ turn, key, guidance: guidances.parked }))
-              )
-            : Effect.succeed(answer)
-      )
+    step: (key, options, body) => step(owned, key, options, body),
+    sleepUntil: (key, epochMillis) => sleepUntil(owned, key, epochMillis),
+    tell: (key, text) => tell(owned, key, text),
+    told: (key) => owned.told.get(key) ?? "",
+    wait: (key) => wait(owned, key)
   }
 }
 
@@ -304,11 +338,7 @@ const summaryOf = (row: Row): TurnSummary => {
 
 const makeStore = (file: SqliteFile): JournalStoreShape => {
   const table = makeTable(file)
-  const attempt = <A>(turn: string, body: () => A): Effect.Effect<A, JournalUnavailable> =>
-    Effect.suspend(() => {
-      const done = Result.try(body)
-      return Result.isSuccess(done) ? Effect.succeed(done.success) : Effect.fail(unavailable(turn, "", done.failure))
-    })
+  const attempt = <A>(turn: string, body: () => A): Effect.Effect<A, JournalUnavailable> => asked(turn, "", body)
   const refused = (turn: string): Effect.Effect<never, JournalFailure> =>
     Effect.flatMap(
       attempt(turn, () => textOf(file.all("select holder from turn where turn = ?", turn)[0], "holder")),
