@@ -154,154 +154,181 @@ const keepAlive = (outlet: Outlet, call: NativeCall, afterMillis: number): Effec
     }
   })
 
-/** What the fiber of a request and its edge share. */
-interface Edge {
+/** The last failed answer, as it came and as it was read. */
+interface Refusal {
+  readonly raw: FailedAnswer
+  readonly error: ModelError
+}
+
+/** One call under way: what its fiber and its caller's promise share. */
+interface Call extends NativeCall {
+  readonly services: NativeServices
+  readonly hooks: NativeHooks
   readonly outlet: Outlet
-  readonly trail: () => Trail
-  readonly respond: (response: Response) => void
-  readonly headers: () => Headers | null
+  readonly resolve: (response: Response) => void
+  readonly reject: (reason: unknown) => void
+  readonly known: Known
 }
 
-const succeed = (call: NativeCall, edge: Edge, { head, body }: NativeReply): void => {
+/** What has become known of a call so far. */
+interface Known {
+  fiber: Fiber.Fiber<void> | null
+  trail: Trail
+  /** Headers of the response that was opened. */
+  headers: Headers | null
+  refusal: Refusal | null
+  standing: (() => { readonly trail: Trail }) | null
+}
+
+const trailOf = ({ standing, trail }: Known): Trail => (standing === null ? trail : standing().trail)
+
+const succeed = (call: Call, { head, body }: NativeReply): void => {
   if (body === null) {
-    edge.outlet.end()
+    call.outlet.end()
     return
   }
-  const headers = withTrail(passedHeaders(head.headers), edge.trail(), call.off)
+  const headers = withTrail(passedHeaders(head.headers), trailOf(call.known), call.off)
   // A copy: the bytes may be a view of a pool that holds other answers.
-  edge.respond(new Response(new Uint8Array(body), { status: head.status, headers }))
+  call.resolve(new Response(new Uint8Array(body), { status: head.status, headers }))
 }
 
-const fail = (
-  call: NativeCall,
-  edge: Edge,
-  failure: RequestFailure,
-  answer: { readonly raw: FailedAnswer; readonly error: ModelError } | null,
-  wallMillis: number
-): void => {
-  const { wire, requestId, off } = call
-  if (edge.outlet.isOpen) {
+const fail = (call: Call, failure: RequestFailure, wallMillis: number): void => {
+  const { wire, requestId, off, outlet, known } = call
+  if (outlet.isOpen) {
     // The client has a 200: the API's own error event, then a body that errors. A clean end would be a success to many.
-    remember(failure, edge.headers(), requestId)
-    edge.outlet.write(encoder.encode(wire.errorEvent(toldOf(wire, failure))))
-    edge.outlet.fail(failure)
+    remember(failure, known.headers, requestId)
+    outlet.write(encoder.encode(wire.errorEvent(toldOf(wire, failure))))
+    outlet.fail(failure)
     return
   }
-  const response = failureResponse({ wire, failure, trail: edge.trail(), off, id: requestId, wallMillis, answer })
+  const trail = trailOf(known)
+  const response = failureResponse({ wire, failure, trail, off, id: requestId, wallMillis, answer: known.refusal })
   remember(failure, response.headers, requestId)
-  edge.respond(response)
+  call.resolve(response)
 }
+
+/** Answers the caller, and tells who asked for it what became of the request. */
+const settle = (call: Call, exit: Exit.Exit<NativeReply, RequestFailure>, startedAt: number, wall: number): void => {
+  const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
+  const failure = found !== null && found._tag === "Some" ? found.value : null
+  if (Exit.isSuccess(exit)) succeed(call, exit.value)
+  else if (failure !== null) fail(call, failure, wall)
+  else if (!Cause.hasInterruptsOnly(exit.cause)) {
+    const defect = Cause.squash(exit.cause)
+    call.reject(defect)
+    call.outlet.fail(defect)
+  }
+  const trail = trailOf(call.known)
+  call.hooks.onEnd?.({
+    requestId: call.requestId,
+    trail,
+    elapsedMs: wall - startedAt,
+    reply: Exit.isSuccess(exit) ? exit.value.reply : null,
+    failure,
+    billed: billedOf(trail)
+  })
+}
+
+const senderOf = (call: Call): NativeSender =>
+  makeSender({
+    wire: call.wire.name,
+    method: "POST",
+    init: call.init,
+    targetOf: call.targetOf,
+    keptAt,
+    onFailed: (raw, error) => {
+      call.known.refusal = { raw, error }
+    }
+  })
+
+/** The request through the loop, with its trail noted as it grows. */
+const recovered = (call: Call): Effect.Effect<NativeReply, RequestFailure> =>
+  Effect.gen(function* () {
+    const { known, hooks, policy, services, wire, view } = call
+    const sender = senderOf(call)
+    const request = nativeRequest({
+      loop: {
+        policy,
+        requestId: call.requestId,
+        role: "main",
+        emit: services.emit,
+        ledger: services.ledger ?? (yield* BudgetLedger),
+        health: makeRouteAdmission(policy, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
+        turn: makeTurn(),
+        callerCap: null,
+        providerOf: (route) => call.targetOf(route).profile.name,
+        structured: view.isStructured
+      },
+      wire,
+      view,
+      text: call.text,
+      sender,
+      out: call.outlet,
+      isVerified: call.isVerified,
+      passTruncated: call.passTruncated,
+      isHome: call.isHome,
+      estimate: yield* TokenEstimate,
+      summarizer: ModelSummarizer.make(summaryClient(call, sender), { model: policy.routes[0].model }),
+      transcript: null,
+      closing: hooks.closing === undefined ? null : () => hooks.closing?.(trailOf(known)) ?? null
+    })
+    return yield* Effect.provideService(request, RequestWatch, {
+      began: (standing) => {
+        known.standing = standing
+      },
+      ended: (whole) => {
+        known.trail = whole
+        known.standing = null
+      }
+    })
+  })
+
+const run = (call: Call): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const wall = (): number => clock.currentTimeMillisUnsafe()
+    const startedAt = wall()
+    const alive = call.hooks.keepAlive ?? null
+    const running =
+      alive === null || !call.view.streams
+        ? recovered(call)
+        : Effect.raceFirst(recovered(call), keepAlive(call.outlet, call, alive.afterMillis))
+    yield* Effect.exit(Effect.onExit(running, (exit) => Effect.sync(() => settle(call, exit, startedAt, wall()))))
+  })
 
 const reasonOf = (signal: AbortSignal | null): unknown =>
   signal?.reason ?? new DOMException("The request was aborted.", "AbortError")
+
+/** Where the bytes of a stream go; its first one opens the response. */
+const outletOf = (call: NativeCall, known: Known, resolve: (response: Response) => void, stop: () => void): Outlet =>
+  new Outlet({
+    onOpen: (head, body) => {
+      const headers = withTrail(passedHeaders(head.headers), trailOf(known), call.off)
+      const response = new Response(body, { status: head.status, headers })
+      known.headers = response.headers
+      resolve(response)
+    },
+    onCancel: stop
+  })
 
 /** Never rejects, but with the reason of an aborted signal: a failure is a Response. */
 export const callNative = (services: NativeServices, call: NativeCall, hooks: NativeHooks = {}): Promise<Response> =>
   new Promise((resolve, reject) => {
     const { signal } = call
     if (signal?.aborted === true) return reject(reasonOf(signal))
-    const state: {
-      fiber: Fiber.Fiber<void> | null
-      trail: Trail
-      headers: Headers | null
-      answer: { readonly raw: FailedAnswer; readonly error: ModelError } | null
-      standing: (() => { readonly trail: Trail }) | null
-    } = { fiber: null, trail: [], headers: null, answer: null, standing: null }
-    const trail = (): Trail => (state.standing === null ? state.trail : state.standing().trail)
-    const stop = (): void => state.fiber?.interruptUnsafe()
-    const outlet = new Outlet({
-      onOpen: (head, body) => {
-        const headers = withTrail(passedHeaders(head.headers), trail(), call.off)
-        const response = new Response(body, { status: head.status, headers })
-        state.headers = response.headers
-        resolve(response)
-      },
-      onCancel: stop
-    })
+    const known: Known = { fiber: null, trail: [], headers: null, refusal: null, standing: null }
+    const stop = (): void => known.fiber?.interruptUnsafe()
+    const outlet = outletOf(call, known, resolve, stop)
     const onAbort = (): void => {
       const reason = reasonOf(signal)
       reject(reason)
       outlet.abort(reason)
       stop()
     }
-    const edge: Edge = { outlet, trail, respond: resolve, headers: () => state.headers }
-    const sender = makeSender({
-      wire: call.wire.name,
-      method: "POST",
-      init: call.init,
-      targetOf: call.targetOf,
-      keptAt,
-      onFailed: (raw, error) => {
-        state.answer = { raw, error }
-      }
-    })
-    const program = Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      const wall = (): number => clock.currentTimeMillisUnsafe()
-      const startedAt = wall()
-      const ledger = services.ledger ?? (yield* BudgetLedger)
-      const request = nativeRequest({
-        loop: {
-          policy: call.policy,
-          requestId: call.requestId,
-          role: "main",
-          emit: services.emit,
-          ledger,
-          health: makeRouteAdmission(call.policy, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
-          turn: makeTurn(),
-          callerCap: null,
-          providerOf: (route) => call.targetOf(route).profile.name,
-          structured: call.view.isStructured
-        },
-        wire: call.wire,
-        view: call.view,
-        text: call.text,
-        sender,
-        out: outlet,
-        isVerified: call.isVerified,
-        passTruncated: call.passTruncated,
-        isHome: call.isHome,
-        estimate: yield* TokenEstimate,
-        summarizer: ModelSummarizer.make(summaryClient(call, sender), { model: call.policy.routes[0].model }),
-        transcript: null,
-        closing: hooks.closing === undefined ? null : () => hooks.closing?.(trail()) ?? null
-      }).pipe(
-        Effect.provideService(RequestWatch, {
-          began: (standing) => {
-            state.standing = standing
-          },
-          ended: (whole) => {
-            state.trail = whole
-            state.standing = null
-          }
-        })
-      )
-      const alive = hooks.keepAlive ?? null
-      const settle = (exit: Exit.Exit<NativeReply, RequestFailure>): void => {
-        const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
-        const failure = found !== null && found._tag === "Some" ? found.value : null
-        if (Exit.isSuccess(exit)) succeed(call, edge, exit.value)
-        else if (failure !== null) fail(call, edge, failure, state.answer, wall())
-        else if (!Cause.hasInterruptsOnly(exit.cause)) {
-          const defect = Cause.squash(exit.cause)
-          reject(defect)
-          outlet.fail(defect)
-        }
-        hooks.onEnd?.({
-          requestId: call.requestId,
-          trail: trail(),
-          elapsedMs: wall() - startedAt,
-          reply: Exit.isSuccess(exit) ? exit.value.reply : null,
-          failure,
-          billed: billedOf(trail())
-        })
-      }
-      const running =
-        alive === null || !call.view.streams
-          ? request
-          : Effect.raceFirst(request, keepAlive(outlet, call, alive.afterMillis))
-      yield* Effect.exit(Effect.onExit(running, (exit) => Effect.sync(() => settle(exit))))
-    }).pipe(Effect.ensuring(Effect.sync(() => signal?.removeEventListener("abort", onAbort))))
     signal?.addEventListener("abort", onAbort, { once: true })
-    state.fiber = Effect.runForkWith(services.context)(program)
+    const program = Effect.ensuring(
+      run({ ...call, services, hooks, outlet, resolve, reject, known }),
+      Effect.sync(() => signal?.removeEventListener("abort", onAbort))
+    )
+    known.fiber = Effect.runForkWith(services.context)(program)
   })

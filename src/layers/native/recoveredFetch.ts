@@ -226,43 +226,23 @@ const incomingOf = async (input: string | URL | Request, init: RequestInit = {})
   }
 }
 
+/** What every call of one fetch shares. */
+interface Seam {
+  readonly options: RecoveredFetchOptions
+  readonly routes: Routes
+  /** Sends what goes to the primary. */
+  readonly inner: Fetch
+  readonly services: NativeServices
+  readonly policyFor: (view: RequestView, model: string) => NativePolicy
+  readonly nextId: () => string
+}
+
 /** Policies by what decides them: most requests of a program are alike. */
 const remembered = 256
 
-/** A fetch that takes hooks with each call: what a server in front of it needs to know. */
-export type NativeFetch = (input: string | URL | Request, init?: RequestInit, hooks?: NativeHooks) => Promise<Response>
-
-export const recoveredFetch = (policy?: NativePolicyInput, options?: RecoveredFetchOptions): Fetch => {
-  const native = nativeFetch(policy, options)
-  return (input, init) => native(input, init)
-}
-
-export const nativeFetch = (
-  policy: NativePolicyInput = RecoveryPolicy.broad,
-  options: RecoveredFetchOptions = {}
-): NativeFetch => {
-  check(options)
-  const routes = routesOf(policy, options)
-  const inner: Fetch = options.fetch ?? ((input, init) => fetch(input, init))
-  const upstreams = options.upstreams ?? {}
-  const truncation = options.truncation ?? "uncapped"
+const policiesOf = (routes: Routes, truncation: TruncationMode): Seam["policyFor"] => {
   const policies = new Map<string, NativePolicy>()
-  const base = options.context ?? Context.empty()
-  const context = options.health === "own" ? Context.add(base, HealthStore, HealthMemory.make()) : base
-  const { onEvent, onEnd } = options
-  const services: NativeServices = {
-    context,
-    emit: onEvent === undefined ? null : (event) => Effect.ignoreCause(Effect.sync(() => onEvent(event))),
-    ledger: options.ledger ?? null
-  }
-  const prefix = Math.floor(Math.random() * 36 ** 6).toString(36)
-  let count = 0
-  const nextId = (): string => {
-    count += 1
-    return `${prefix}-${count}`
-  }
-
-  const policyFor = (view: RequestView, model: string): NativePolicy => {
+  return (view, model) => {
     const key = [
       model,
       view.cap,
@@ -280,39 +260,138 @@ export const nativeFetch = (
     policies.set(key, made)
     return made
   }
+}
 
-  const targets = (incoming: Incoming, address: NativeAddress, wire: NativeWire, model: string) => {
-    const home: Target = {
-      url: incoming.url,
-      headers: withoutLifted(incoming.headers),
-      fetch: inner,
-      profile: profileOf(wire, incoming.url, options.profile)
-    }
-    const made = new Map<string, Target>()
-    const make = (route: Route): Target => {
-      const upstream = route.client === null ? undefined : upstreams[route.client]
-      if (upstream === undefined)
-        return route.model === model ? home : { ...home, url: withModel(incoming.url, address, route.model) }
-      const headers = new Headers(home.headers)
-      for (const name of credentials) headers.delete(name)
-      const apiKey = keyOf(upstream)
-      if (apiKey !== null)
-        headers.set(
-          wire.name === "messages" ? "x-api-key" : "authorization",
-          wire.name === "messages" ? apiKey : `Bearer ${apiKey}`
-        )
-      for (const [name, value] of Object.entries(upstream.headers ?? {})) headers.set(name, value)
-      const url = upstreamUrl(upstream, wire, new URL(incoming.url).search)
-      return { url, headers, fetch: upstream.fetch ?? inner, profile: profileOf(wire, url, upstream.profile) }
-    }
-    return (route: Route): Target => {
-      const key = `${route.client ?? ""} ${route.model}`
-      const known = made.get(key) ?? make(route)
-      made.set(key, known)
-      return known
+/** Names that are unique in the process; they carry no meaning. */
+const namesOf = (): Seam["nextId"] => {
+  const prefix = Math.floor(Math.random() * 36 ** 6).toString(36)
+  let count = 0
+  return () => {
+    count += 1
+    return `${prefix}-${count}`
+  }
+}
+
+const servicesOf = ({ context = Context.empty(), health, ledger, onEvent }: RecoveredFetchOptions): NativeServices => ({
+  context: health === "own" ? Context.add(context, HealthStore, HealthMemory.make()) : context,
+  emit: onEvent === undefined ? null : (event) => Effect.ignoreCause(Effect.sync(() => onEvent(event))),
+  ledger: ledger ?? null
+})
+
+const seamOf = (policy: NativePolicyInput, options: RecoveredFetchOptions): Seam => {
+  check(options)
+  const routes = routesOf(policy, options)
+  return {
+    options,
+    routes,
+    inner: options.fetch ?? ((input, init) => fetch(input, init)),
+    services: servicesOf(options),
+    policyFor: policiesOf(routes, options.truncation ?? "uncapped"),
+    nextId: namesOf()
+  }
+}
+
+/** A call that is one of the three APIs. */
+interface NativePost {
+  readonly incoming: Incoming
+  readonly text: string
+  readonly address: NativeAddress
+  readonly wire: NativeWire
+  readonly view: RequestView
+  readonly model: string
+}
+
+/** null = it is none of them, or signed as a whole: another body or address would be refused. */
+const nativePost = (incoming: Incoming, address: NativeAddress): NativePost | null => {
+  const { text } = incoming
+  const { wire } = address
+  const isSigned = (incoming.headers.get("authorization") ?? "").startsWith("AWS4-")
+  if (wire === null || incoming.method !== "POST" || text === null || isSigned) return null
+  const body = parsedObject(text)
+  const view = body === null ? null : wire.view(body, text)
+  return view === null ? null : { incoming, text, address, wire, view, model: view.model ?? address.model ?? anyModel }
+}
+
+/** The caller's headers without its account, with the upstream's own. */
+const upstreamHeaders = (upstream: Upstream, wire: NativeWire, home: Headers): Headers => {
+  const headers = new Headers(home)
+  for (const name of credentials) headers.delete(name)
+  const apiKey = keyOf(upstream)
+  if (apiKey !== null)
+    headers.set(
+      wire.name === "messages" ? "x-api-key" : "authorization",
+      wire.name === "messages" ? apiKey : `Bearer ${apiKey}`
+    )
+  for (const [name, value] of Object.entries(upstream.headers ?? {})) headers.set(name, value)
+  return headers
+}
+
+/** Where one call goes, by route; each is made once. */
+const targetsOf = ({ options, inner }: Seam, { incoming, address, wire, model }: NativePost) => {
+  const home: Target = {
+    url: incoming.url,
+    headers: withoutLifted(incoming.headers),
+    fetch: inner,
+    profile: profileOf(wire, incoming.url, options.profile)
+  }
+  const make = (route: Route): Target => {
+    const upstream = route.client === null ? undefined : options.upstreams?.[route.client]
+    if (upstream === undefined)
+      return route.model === model ? home : { ...home, url: withModel(incoming.url, address, route.model) }
+    const url = upstreamUrl(upstream, wire, new URL(incoming.url).search)
+    return {
+      url,
+      headers: upstreamHeaders(upstream, wire, home.headers),
+      fetch: upstream.fetch ?? inner,
+      profile: profileOf(wire, url, upstream.profile)
     }
   }
+  const made = new Map<string, Target>()
+  return (route: Route): Target => {
+    const key = `${route.client ?? ""} ${route.model}`
+    const target = made.get(key) ?? make(route)
+    made.set(key, target)
+    return target
+  }
+}
 
+const recovered = (seam: Seam, post: NativePost, hooks: NativeHooks | undefined): Promise<Response> => {
+  const { onEnd, stream } = seam.options
+  const { policy, passTruncated, off } = seam.policyFor(post.view, post.model)
+  return callNative(
+    seam.services,
+    {
+      wire: post.wire,
+      view: post.view,
+      text: post.text,
+      policy,
+      passTruncated,
+      isVerified: stream === "verified",
+      targetOf: targetsOf(seam, post),
+      isHome: (route) => route.client === null && route.model === post.model,
+      init: post.incoming.init,
+      signal: post.incoming.signal,
+      off,
+      requestId: seam.nextId()
+    },
+    { ...(onEnd === undefined ? {} : { onEnd }), ...hooks }
+  )
+}
+
+/** A fetch that takes hooks with each call: what a server in front of it needs to know. */
+export type NativeFetch = (input: string | URL | Request, init?: RequestInit, hooks?: NativeHooks) => Promise<Response>
+
+export const recoveredFetch = (policy?: NativePolicyInput, options?: RecoveredFetchOptions): Fetch => {
+  const native = nativeFetch(policy, options)
+  return (input, init) => native(input, init)
+}
+
+export const nativeFetch = (
+  policy: NativePolicyInput = RecoveryPolicy.broad,
+  options: RecoveredFetchOptions = {}
+): NativeFetch => {
+  const seam = seamOf(policy, options)
+  const { inner, services, routes } = seam
   const isOurs = (url: string): boolean =>
     options.baseUrl === undefined || new URL(url).origin === new URL(options.baseUrl).origin
 
@@ -321,40 +400,16 @@ export const nativeFetch = (
     if (!/^https?:/i.test(shown) || !isOurs(shown)) return inner(input, init)
     const incoming = await incomingOf(input, init)
     const address = addressOf(shown)
-    const isNative = address.wire !== null && incoming.method === "POST" && incoming.text !== null
-    const body = isNative && incoming.text !== null ? parsedObject(incoming.text) : null
-    const view =
-      address.wire === null || body === null || incoming.text === null ? null : address.wire.view(body, incoming.text)
-    const isSigned = (incoming.headers.get("authorization") ?? "").startsWith("AWS4-")
-    if (address.wire === null || view === null || incoming.text === null || isSigned)
-      return passThrough({
-        services,
-        policy: routes.base,
-        incoming,
-        send: () => inner(input, init),
-        profile: options.profile ?? profileForBaseUrl(shown),
-        isRepeatable: incoming.method === "GET" || incoming.method === "HEAD" || address.isRepeatable,
-        requestId: nextId()
-      })
-    const model = view.model ?? address.model ?? anyModel
-    const { policy: own, passTruncated, off } = policyFor(view, model)
-    return callNative(
+    const post = nativePost(incoming, address)
+    if (post !== null) return recovered(seam, post, hooks)
+    return passThrough({
       services,
-      {
-        wire: address.wire,
-        view,
-        text: incoming.text,
-        policy: own,
-        passTruncated,
-        isVerified: options.stream === "verified",
-        targetOf: targets(incoming, address, address.wire, model),
-        isHome: (route) => route.client === null && route.model === model,
-        init: incoming.init,
-        signal: incoming.signal,
-        off,
-        requestId: nextId()
-      },
-      { ...(onEnd === undefined ? {} : { onEnd }), ...hooks }
-    )
+      policy: routes.base,
+      incoming,
+      send: () => inner(input, init),
+      profile: options.profile ?? profileForBaseUrl(shown),
+      isRepeatable: incoming.method === "GET" || incoming.method === "HEAD" || address.isRepeatable,
+      requestId: seam.nextId()
+    })
   }
 }
