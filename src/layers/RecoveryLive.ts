@@ -88,6 +88,128 @@ export const mismatchOf = (
   return unknownClientOf(policy, clients)
 }
 
+/** What every call of one Recovery shares; taken when the layer is built. */
+interface Wiring {
+  readonly policy: RecoveryPolicy
+  readonly backgroundPolicy: RecoveryPolicy
+  readonly clients: Readonly<Record<string, Client>>
+  readonly clientOf: (name: string | null) => Client
+  readonly keyOf: (route: Route) => RouteKey
+  readonly providerOf: (route: Route) => string | null
+  readonly summarizer: (typeof Summarizer)["Service"]
+  readonly transcript: (typeof Transcript)["Service"] | null
+  /** Tells the service of events; null = there is none. */
+  readonly emit: RecoverOptions["emit"]
+  readonly nextId: () => string
+}
+
+/** Ids are unique in the process and tell processes apart; they carry no meaning. */
+const idsFrom = (epochMillis: number): (() => string) => {
+  const prefix = epochMillis.toString(36)
+  let count = 0
+  return () => {
+    count += 1
+    return `${prefix}-${count}`
+  }
+}
+
+/** What is bad about policy and clients is found here, before anything is sent. */
+const wiringOf = Effect.fnUntraced(function* (policy: RecoveryPolicy, options: RecoveryOptions) {
+  yield* Effect.try({
+    try: () => refuseUnknown(options, ["clients"] satisfies ReadonlyArray<keyof RecoveryOptions>),
+    catch: (cause) => cause as ConfigurationError
+  })
+  const clients = options.clients ?? {}
+  const mismatch = mismatchOf(policy, clients)
+  if (mismatch !== null) return yield* mismatch
+  const unpricedRoute = unpricedBy(yield* BudgetLedger, policy)
+  if (unpricedRoute !== null) return yield* unpricedRoute
+  const primary = yield* ModelClient
+  const context = yield* Effect.context<never>()
+  const events = Option.getOrNull(Context.getOption(context, RecoveryEvents))
+  const clientOf = (name: string | null): Client => (name === null ? primary : (clients[name] ?? primary))
+  const wiring: Wiring = {
+    policy,
+    backgroundPolicy: forBackground(policy),
+    clients,
+    clientOf,
+    keyOf: (route) => `${identityOf(clientOf(route.client))}\u0000${route.model}`,
+    providerOf: (route) => clientOf(route.client).provider ?? null,
+    summarizer: yield* Summarizer,
+    transcript: Option.getOrNull(Context.getOption(context, Transcript)),
+    emit: events === null ? null : quiet(events.emit),
+    nextId: idsFrom(yield* Clock.currentTimeMillis)
+  }
+  return wiring
+})
+
+/** The policy of a call, with what is replaced around it. What is bad about that is thrown: a defect. */
+const resolve = (base: RecoveryPolicy, clients: Wiring["clients"], around: Around): RecoveryPolicy => {
+  const override = around.getRef(PolicyOverride)
+  const deadline = around.getRef(DeadlineOverride)
+  if (override === null && deadline === null) return base
+  const resolved = new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
+  const unknown = unknownClientOf(resolved, clients)
+  if (unknown !== null) throw unknown
+  return resolved
+}
+
+/** Events go to the service and to whoever listens to this call. */
+const both = (own: RecoverOptions["emit"], heard: RecoverOptions["emit"]): RecoverOptions["emit"] =>
+  own === null ? heard : heard === null ? own : (event) => Effect.andThen(own(event), heard(event))
+
+const optionsOf = (wiring: Wiring, request: ModelRequest, listen: Listen | null, around: Around): CompleteOptions => {
+  const { summarizer, transcript, clientOf } = wiring
+  const priority = request.priority ?? around.getRef(PriorityOverride) ?? "foreground"
+  const role = priority === "background" ? "background" : "main"
+  const base = priority === "background" ? wiring.backgroundPolicy : wiring.policy
+  const found = resolve(base, wiring.clients, around)
+  const policy = (request.tools?.length ?? 0) > 0 ? forTools(found) : found
+  const ledger = around.getRef(BudgetLedger)
+  // The ledger of this call: what cannot be counted is a defect of the set-up, found before anything is sent.
+  const uncounted = unpricedBy(ledger, policy)
+  if (uncounted !== null) throw uncounted
+  const keep = around.getRef(RequestKeep)
+  const requestId = wiring.nextId()
+  const loop: RecoverOptions = {
+    policy,
+    requestId,
+    role,
+    emit: both(wiring.emit, listen === null ? null : (event: RecoveryEvent) => listen(event, policy)),
+    ledger,
+    health: makeRouteAdmission(policy, around.getRef(HealthStore) ?? HealthMemory.ofProcess, wiring.keyOf),
+    turn: around.getRef(Turn) ?? makeTurn(),
+    callerCap: request.maxOutputTokens ?? null,
+    providerOf: wiring.providerOf,
+    structured: isStructured(request),
+    keep
+  }
+  const estimate = around.getRef(TokenEstimate)
+  return { policy, request, requestId, role, estimate, summarizer, transcript, keep, loop, clientOf }
+}
+
+/** One step reads all that stands around a call: a generator per call would cost more than what it reads. */
+const setUp = (
+  wiring: Wiring,
+  input: RequestInput,
+  listen: Listen | null
+): Effect.Effect<CompleteOptions, RequestFailure> =>
+  Effect.withFiber((around) =>
+    Effect.fromResult(Result.map(checkedRequest(input), (request) => optionsOf(wiring, request, listen, around)))
+  )
+
+const recoveryOver = (wiring: Wiring): (typeof Recovery)["Service"] =>
+  Recovery.of({
+    // The request is taken as it is now: what its owner does to it later changes nothing.
+    complete: (request): Effect.Effect<ModelReply, RequestFailure> =>
+      Effect.flatMap(setUp(wiring, snapshot(request), null), complete),
+    stream: (request) => {
+      const taken = snapshot(request)
+      return stream((listen) => setUp(wiring, taken, listen))
+    },
+    turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
+  })
+
 /**
  * A policy without a client for one of its routes is a ConfigurationError, as is a client that no route names.
  */
@@ -95,93 +217,4 @@ export const layer = (
   policy: RecoveryPolicy,
   options: RecoveryOptions = {}
 ): Layer.Layer<Recovery, ConfigurationError, ModelClient | Summarizer> =>
-  Layer.effect(
-    Recovery,
-    Effect.gen(function* () {
-      yield* Effect.try({
-        try: () => refuseUnknown(options, ["clients"] satisfies ReadonlyArray<keyof RecoveryOptions>),
-        catch: (cause) => cause as ConfigurationError
-      })
-      const clients = options.clients ?? {}
-      const mismatch = mismatchOf(policy, clients)
-      if (mismatch !== null) return yield* mismatch
-      const unpricedRoute = unpricedBy(yield* BudgetLedger, policy)
-      if (unpricedRoute !== null) return yield* unpricedRoute
-      const primary = yield* ModelClient
-      const summarizer = yield* Summarizer
-      const context = yield* Effect.context<never>()
-      const events = Option.getOrNull(Context.getOption(context, RecoveryEvents))
-      const own = events === null ? null : quiet(events.emit)
-      const transcript = Option.getOrNull(Context.getOption(context, Transcript))
-      const clientOf = (name: string | null): Client => (name === null ? primary : (clients[name] ?? primary))
-      const keyOf = (route: Route): RouteKey => `${identityOf(clientOf(route.client))}\u0000${route.model}`
-      const backgroundPolicy = forBackground(policy)
-
-      // Ids are unique in the process and tell processes apart; they carry no meaning.
-      const prefix = (yield* Clock.currentTimeMillis).toString(36)
-      let count = 0
-      const nextId = (): string => {
-        count += 1
-        return `${prefix}-${count}`
-      }
-
-      /** The policy of a call, with what is replaced around it. What is bad about that is thrown: a defect. */
-      const resolve = (base: RecoveryPolicy, around: Around): RecoveryPolicy => {
-        const override = around.getRef(PolicyOverride)
-        const deadline = around.getRef(DeadlineOverride)
-        if (override === null && deadline === null) return base
-        const resolved = new RecoveryPolicy({ ...base, ...override, ...(deadline === null ? {} : { deadline }) })
-        const unknown = unknownClientOf(resolved, clients)
-        if (unknown !== null) throw unknown
-        return resolved
-      }
-
-      const providerOf = (route: Route): string | null => clientOf(route.client).provider ?? null
-
-      const optionsOf = (request: ModelRequest, listen: Listen | null, around: Around): CompleteOptions => {
-        const priority = request.priority ?? around.getRef(PriorityOverride) ?? "foreground"
-        const role = priority === "background" ? "background" : "main"
-        const found = resolve(priority === "background" ? backgroundPolicy : policy, around)
-        const resolved = (request.tools?.length ?? 0) > 0 ? forTools(found) : found
-        const ledger = around.getRef(BudgetLedger)
-        // The ledger of this call: what cannot be counted is a defect of the set-up, found before anything is sent.
-        const uncounted = unpricedBy(ledger, resolved)
-        if (uncounted !== null) throw uncounted
-        const keep = around.getRef(RequestKeep)
-        const heard = listen === null ? null : (event: RecoveryEvent) => listen(event, resolved)
-        const requestId = nextId()
-        const loop: RecoverOptions = {
-          policy: resolved,
-          requestId,
-          role,
-          emit: own === null ? heard : heard === null ? own : (event) => Effect.andThen(own(event), heard(event)),
-          ledger,
-          health: makeRouteAdmission(resolved, around.getRef(HealthStore) ?? HealthMemory.ofProcess, keyOf),
-          turn: around.getRef(Turn) ?? makeTurn(),
-          callerCap: request.maxOutputTokens ?? null,
-          providerOf,
-          structured: isStructured(request),
-          keep
-        }
-        const estimate = around.getRef(TokenEstimate)
-        return { policy: resolved, request, requestId, role, estimate, summarizer, transcript, keep, loop, clientOf }
-      }
-
-      // One step reads all that stands around a call: a generator per call would cost more than what it reads.
-      const setUp = (input: RequestInput, listen: Listen | null): Effect.Effect<CompleteOptions, RequestFailure> =>
-        Effect.withFiber((around) =>
-          Effect.fromResult(Result.map(checkedRequest(input), (request) => optionsOf(request, listen, around)))
-        )
-
-      return Recovery.of({
-        // The request is taken as it is now: what its owner does to it later changes nothing.
-        complete: (request): Effect.Effect<ModelReply, RequestFailure> =>
-          Effect.flatMap(setUp(snapshot(request), null), complete),
-        stream: (request) => {
-          const taken = snapshot(request)
-          return stream((listen) => setUp(taken, listen))
-        },
-        turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
-      })
-    })
-  )
+  Layer.effect(Recovery, Effect.map(wiringOf(policy, options), recoveryOver))

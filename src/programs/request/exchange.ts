@@ -77,90 +77,113 @@ const repeatable = (keep: RequestKeeper, attempt: number): Pick<WireRequest, "id
   ...(keep.stored?.attempt === attempt ? { takeUp: keep.stored.name } : {})
 })
 
-export const makeExchange = (options: ExchangeOptions): Exchange => {
-  const { policy, request, role, keep = null } = options
-  let window = RequestWindow.make(request.messages, policy.continuationPrompt)
+/** What one logical request says so far. `window` is replaced, never changed. */
+interface Standing {
+  window: RequestWindow.RequestWindow
   /** Sentences about what was mended on the way, for the reply. */
-  const notes: Array<string> = []
-  const estimate = guarded(options.estimate, (fault) => {
+  readonly notes: Array<string>
+}
+
+/** The text behind the kept fragments without what it repeats of their end; what is dropped is told. */
+const mended = ({ window, notes }: Standing, text: string, { seamRepair }: RecoveryPolicy): string => {
+  const overlap = RequestWindow.overlapOf(RequestWindow.textOf(window), text, seamRepair)
+  if (overlap > 0) notes.push(`${overlap} repeated characters were dropped where a continuation began.`)
+  return text.slice(overlap)
+}
+
+/** Tokens of the window as it is; each is measured once. */
+const measureOf = (standing: Standing, { estimate, request }: ExchangeOptions): (() => number) => {
+  const { notes } = standing
+  const safe = guarded(estimate, (fault) => {
     const note = `The estimate of prompt tokens failed (${fault}); the built-in one was used.`
     if (!notes.includes(note)) notes.push(note)
   })
-
-  /** The text behind the kept fragments without what it repeats of their end; what is dropped is told. */
-  const mended = (text: string): string => {
-    const overlap = RequestWindow.overlapOf(RequestWindow.textOf(window), text, policy.seamRepair)
-    if (overlap > 0) notes.push(`${overlap} repeated characters were dropped where a continuation began.`)
-    return text.slice(overlap)
-  }
-
   let measured: { readonly window: RequestWindow.RequestWindow; readonly tokens: number } | null = null
-  const promptTokens = (): number => {
+  return () => {
+    const { window } = standing
     if (measured === null || measured.window !== window)
-      measured = { window, tokens: estimate(RequestWindow.messagesOf(window), request.tools ?? []) }
+      measured = { window, tokens: safe(RequestWindow.messagesOf(window), request.tools ?? []) }
     return measured.tokens
   }
+}
 
-  const compact: Exchange["compact"] = (plan, book) =>
+const compactOf =
+  (standing: Standing, options: ExchangeOptions, promptTokens: () => number): Exchange["compact"] =>
+  ({ route }, book) =>
     Effect.suspend(() => {
       const { requestId, summarizer, transcript } = options
-      const { keepRecentMessages } = policy.compaction
-      const { route } = plan
+      const { keepRecentMessages } = options.policy.compaction
+      const { window } = standing
       const before = { tokens: promptTokens(), messages: RequestWindow.messagesOf(window).length }
       const shortened = shorten({ requestId, window, keepRecentMessages, route, summarizer, transcript, book })
       return Effect.map(shortened, (next): CompactionOutcome => {
         if (next === null) return { _tag: "NothingToCompact" }
-        window = next
+        standing.window = next
         return {
           _tag: "Compacted",
           before: before.tokens,
           after: promptTokens(),
           messagesBefore: before.messages,
-          messagesAfter: RequestWindow.messagesOf(window).length
+          messagesAfter: RequestWindow.messagesOf(next).length
         }
       })
     })
 
+const wireOf = (
+  { request, role, policy, keep = null }: ExchangeOptions,
+  window: RequestWindow.RequestWindow,
+  { route, maxOutputTokens, attempt }: AttemptPlan
+): WireRequest => ({
+  ...request,
+  messages: ownOf(route, RequestWindow.messagesOf(window)),
+  model: route.model,
+  maxOutputTokens,
+  role,
+  limits: policy.answerLimits,
+  ...(keep === null ? {} : repeatable(keep, attempt))
+})
+
+/** Fragments and last reply as one, with what was mended. */
+const merged = (standing: Standing, last: ModelReply, policy: RecoveryPolicy): ModelReply => {
+  const { window, notes } = standing
+  const isJoined = window.fragments.length > 0 && last.refusal === null
+  const whole = isJoined
+    ? { ...last, text: RequestWindow.textOf(window) + mended(standing, last.text ?? "", policy) }
+    : last
+  return notes.length === 0 ? whole : { ...whole, warnings: [...whole.warnings, ...notes] }
+}
+
+export const makeExchange = (options: ExchangeOptions): Exchange => {
+  const { policy, request } = options
+  const standing: Standing = { window: RequestWindow.make(request.messages, policy.continuationPrompt), notes: [] }
+  const promptTokens = measureOf(standing, options)
+  const keepShown = (fragment: string): void => {
+    standing.window = RequestWindow.keep(standing.window, fragment)
+  }
   return {
-    window: () => window,
+    window: () => standing.window,
     promptTokens,
-    fault: () => RequestWindow.faultOf(window),
-    wire: (plan) => ({
-      ...request,
-      messages: ownOf(plan.route, RequestWindow.messagesOf(window)),
-      model: plan.route.model,
-      maxOutputTokens: plan.maxOutputTokens,
-      role,
-      limits: policy.answerLimits,
-      ...(keep === null ? {} : repeatable(keep, plan.attempt))
-    }),
+    fault: () => RequestWindow.faultOf(standing.window),
+    wire: (plan) => wireOf(options, standing.window, plan),
     classify: (result, plan, durationMillis, seen) =>
       Result.isFailure(result)
         ? outcomeOfError(policy, result.failure, plan, seen)
         : outcomeOfReply(result.success, plan, durationMillis, seen, options.passTruncated === true),
-    keep: (fragment) => {
-      window = RequestWindow.keep(window, mended(fragment))
-    },
-    keepShown: (fragment) => {
-      window = RequestWindow.keep(window, fragment)
-    },
-    compact,
-    merge: (last) => {
-      const isJoined = window.fragments.length > 0 && last.refusal === null
-      const whole = isJoined ? { ...last, text: RequestWindow.textOf(window) + mended(last.text ?? "") } : last
-      return notes.length === 0 ? whole : { ...whole, warnings: [...whole.warnings, ...notes] }
-    },
+    keep: (fragment) => keepShown(mended(standing, fragment, policy)),
+    keepShown,
+    compact: compactOf(standing, options, promptTokens),
+    merge: (last) => merged(standing, last, policy),
     snapshot: () => ({
-      base: window.base === request.messages ? null : window.base,
-      fragments: window.fragments,
-      notes: [...notes]
+      base: standing.window.base === request.messages ? null : standing.window.base,
+      fragments: standing.window.fragments,
+      notes: [...standing.notes]
     }),
-    restore: (snapshot) => {
-      window = { ...window, base: snapshot.base ?? window.base, fragments: snapshot.fragments }
-      notes.push(...snapshot.notes)
+    restore: ({ base, fragments, notes }) => {
+      standing.window = { ...standing.window, base: base ?? standing.window.base, fragments }
+      standing.notes.push(...notes)
     },
     partial: (fragment) => {
-      const text = RequestWindow.textOf(window) + (fragment ?? "")
+      const text = RequestWindow.textOf(standing.window) + (fragment ?? "")
       return text === "" ? null : text
     }
   }
