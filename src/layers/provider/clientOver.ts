@@ -77,208 +77,231 @@ const mayBeEvents = (headers: HeaderMap): boolean => {
   return type === "" || type.includes("event-stream") || type.startsWith("text/plain")
 }
 
-/** An answer whose headers have come. */
+const limitsOf = ({ limits = answerLimits }: WireRequest): AnswerLimits => limits
+
+/** A wire, and whether something at its address has answered this client before. */
+interface Line extends Wire {
+  hasAnswered: boolean
+}
+
+const failureOf = ({ malformed }: Wire, verdict: Verdict, model: string, secrets: Secrets): ModelError =>
+  makeModelError(
+    {
+      ...verdict,
+      code: withoutSecrets(verdict.code, secrets),
+      model,
+      providerMessage: verdict.providerMessage === null ? null : replaceSecrets(verdict.providerMessage, secrets)
+    },
+    malformed
+  )
+
+/** The body broke off although headers had come. */
+const cutOf = (wire: Wire, { model, requestId }: ReadContext, cause: unknown): ModelError => {
+  const code = networkCode(cause)
+  const failure: Failure = { kind: "interrupted", status: null, code, model, providerRequestId: requestId }
+  return makeModelError(failure, wire.malformed)
+}
+
+/** No answer came. What names no network fault is kept whole: it is most likely a mistake in a program. */
+const unreached = (line: Line, cause: unknown, model: string): ModelError => {
+  const code = networkCode(cause)
+  const inner = cause instanceof Error && cause.cause !== undefined ? cause.cause : cause
+  return makeModelError(
+    {
+      kind: "connection",
+      status: null,
+      code,
+      model,
+      address: line.hasAnswered || code === null ? null : hostAndPort(line.address),
+      ...(code === null ? { cause: inner } : {})
+    },
+    line.malformed
+  )
+}
+
+/** What the SDK throws before or instead of an answer. The body of a failed answer is read here. */
+const thrownError = Effect.fnUntraced(function* (line: Line, cause: unknown, request: WireRequest) {
+  const { exchanges, malformed, profile } = line
+  const { model } = request
+  const thrown = line.thrownBy(cause)
+  if (thrown === "not built")
+    return makeModelError({ kind: "invalid_request", status: null, code: "request_not_built", model }, malformed)
+  if (thrown === "no answer") return unreached(line, cause, model)
+  line.hasAnswered = true
+  const exchange = thrown.headers === undefined ? undefined : exchanges.get(thrown.headers)
+  const secrets = secretsOf(exchange?.sent)
+  const body: unknown =
+    exchange === undefined
+      ? thrown.error
+      : parsedOrText(yield* readErrorText(exchange.body, limitsOf(request).errorBytes))
+  const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers, secrets)
+  return failureOf(line, classifyAnswer(profile, { status: thrown.status, headers, body }), model, secrets)
+})
+
+/** An answer of which the headers have come. */
+interface Head {
+  readonly line: Line
+  readonly context: ReadContext
+  readonly headers: HeaderMap
+  readonly secrets: Secrets
+  /** The body, where it was read as one. */
+  readonly text: string | null
+}
+
+const headOf = (line: Line, request: WireRequest, response: Response): Head => {
+  line.hasAnswered = true
+  const { profile } = line
+  const exchange = line.exchanges.get(response.headers)
+  const secrets = secretsOf(exchange?.sent)
+  const headers = allowedHeaders(response.headers, secrets)
+  const requestId = headers[line.requestIdHeader] ?? null
+  const context: ReadContext = { profile, model: request.model, requestId, ownName: ownNames(request, profile) }
+  return { line, context, headers, secrets, text: exchange?.text ?? null }
+}
+
+const problemOf = ({ line, context, secrets }: Head, problem: Flaw | Verdict): ModelError => {
+  const { model, requestId } = context
+  if ("inBand" in problem) return failureOf(line, problem, model, secrets)
+  const { kind, usage, code } = problem
+  return kind === "interrupted"
+    ? makeModelError({ kind, status: null, code, model, providerRequestId: requestId, usage }, line.malformed)
+    : makeModelError({ kind, status: 200, code, model, providerRequestId: requestId, usage }, line.malformed)
+}
+
+/** What went wrong before or while an answer was read; null = its headers had not come. */
+const failed = (
+  line: Line,
+  request: WireRequest,
+  cause: unknown,
+  head: Head | null
+): Effect.Effect<never, ModelError> => {
+  if (head === null) return Effect.flatMap(thrownError(line, cause, request), Effect.fail)
+  return Effect.fail(
+    cause instanceof AnswerTooLarge ? problemOf(head, flaw("reply_too_large")) : cutOf(line, head.context, cause)
+  )
+}
+
+/** A body, or events that came in place of one. */
+const readWhole = (head: Head, text: string): Result.Result<ModelReply, ModelError> => {
+  const { line, context, headers } = head
+  return Result.mapError(
+    !line.profile.exact && formatOf(text, false) === "events"
+      ? eventsAsReply(new EventAssembler(line.eventReaderOf(context, headers)), text)
+      : line.readBody(context, text, headers),
+    (problem) => problemOf(head, problem)
+  )
+}
+
+const generate = (line: Line, request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
+  line.sender.pipe(
+    Effect.flatMap((send) => {
+      let head: Head | null = null
+      return abortable(
+        async (signal) => {
+          const response = await send(request, false, signal)
+          const known = headOf(line, request, response)
+          head = known
+          const { replyBytes } = limitsOf(request)
+          const body =
+            known.text === null ? await readText(response.body, replyBytes) : checkedText(known.text, replyBytes)
+          return { head: known, body }
+        },
+        (cause) => cause
+      ).pipe(Effect.catch((cause) => failed(line, request, cause, head)))
+    }),
+    Effect.flatMap(({ head, body }) => Effect.fromResult(readWhole(head, body)))
+  )
+
+/** A stream whose headers have come. */
 interface Opened {
   /** What its headers tell. */
-  readonly head: ReadonlyArray<ModelPart>
+  readonly signs: ReadonlyArray<ModelPart>
   readonly source: Stream.Stream<ModelPart, ModelError>
 }
 
 /** Headers are a sign of life; those of a gateway also tell that it keeps the answer. */
-const headOf = (request: WireRequest, headers: Headers): ReadonlyArray<ModelPart> => {
+const signsOf = (request: WireRequest, headers: Headers): ReadonlyArray<ModelPart> => {
   const run = headers.get("x-holdfast-run-id")
   const isKept = run !== null && run === runIdOf(request)
   return isKept ? [{ _tag: "Stored", name: inGateway }] : [{ _tag: "Life" }]
 }
 
-const limitsOf = ({ limits = answerLimits }: WireRequest): AnswerLimits => limits
+/** The connection of a stream. */
+interface Connection {
+  readonly abort: () => void
+  /** The reply is over: the connection may close by itself. */
+  isLeft: boolean
+}
+
+/** Sends; leaving the scope closes the connection. */
+const connect = Effect.fnUntraced(function* (line: Line, request: WireRequest) {
+  const send = yield* line.sender
+  const controller = new AbortController()
+  const connection: Connection = { abort: () => controller.abort(), isLeft: false }
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      if (!connection.isLeft) connection.abort()
+    })
+  )
+  const response = yield* abortable(
+    (signal) => {
+      signal.addEventListener("abort", connection.abort, { once: true })
+      return send(request, true, controller.signal)
+    },
+    (cause) => cause
+  ).pipe(Effect.catch((cause) => failed(line, request, cause, null)))
+  return { connection, response }
+})
+
+/** Headers have come; leaving the scope closes the connection and waits for it. */
+const open = Effect.fnUntraced(function* (
+  line: Line,
+  request: WireRequest
+): Effect.fn.Return<Opened, ModelError, Scope.Scope> {
+  const { connection, response } = yield* connect(line, request)
+  const head = headOf(line, request, response)
+  const signs = signsOf(request, response.headers)
+  const whole = (text: string) => Result.map(readWhole(head, text), partsOf)
+  // A body that a stream was asked for and that is none is rare: it is made one.
+  const body = head.text === null ? response.body : new Response(head.text).body
+  if (body === null)
+    return {
+      signs,
+      source: Result.match(whole(""), {
+        onSuccess: (parts) => Stream.fromIterable(parts),
+        onFailure: (error) => Stream.fail(error)
+      })
+    }
+  const reader = body.getReader()
+  yield* Effect.addFinalizer(() =>
+    connection.isLeft ? Effect.void : Effect.suspend(() => awaitAborted(reader.cancel()))
+  )
+  const limits = limitsOf(request)
+  const assembler = new EventAssembler(line.eventReaderOf(head.context, head.headers), limits.eventBytes)
+  const source = readEvents(reader, assembler, {
+    limits,
+    isEventStream: mayBeEvents(head.headers),
+    whole,
+    cut: (cause) => cutOf(line, head.context, cause),
+    abort: connection.abort,
+    leave: () => {
+      connection.isLeft = true
+      drain(reader, connection.abort)
+    },
+    problem: (problem) => problemOf(head, problem)
+  })
+  return { signs, source }
+})
 
 export const clientOver = (wire: Wire): (typeof ModelClient)["Service"] => {
-  const { profile, exchanges } = wire
-
-  const secretsBehind = (headers: object | undefined): Secrets =>
-    secretsOf(headers === undefined ? undefined : exchanges.get(headers)?.sent)
-
-  const errorFrom = (failure: Failure): ModelError => makeModelError(failure, wire.malformed)
-
-  const failureOf = (verdict: Verdict, model: string, secrets: Secrets): ModelError =>
-    errorFrom({
-      ...verdict,
-      code: withoutSecrets(verdict.code, secrets),
-      model,
-      providerMessage: verdict.providerMessage === null ? null : replaceSecrets(verdict.providerMessage, secrets)
-    })
-
-  const problemOf = (problem: Flaw | Verdict, { model, requestId }: ReadContext, secrets: Secrets): ModelError => {
-    if ("inBand" in problem) return failureOf(problem, model, secrets)
-    const { kind, usage } = problem
-    return kind === "interrupted"
-      ? errorFrom({ kind, status: null, code: problem.code, model, providerRequestId: requestId, usage })
-      : errorFrom({ kind, status: 200, code: problem.code, model, providerRequestId: requestId, usage })
-  }
-
-  /** Something at this address has answered this client before. */
-  let hasAnswered = false
-
-  /** No answer came. What names no network fault is kept whole: it is most likely a mistake in a program. */
-  const unreached = (cause: unknown, model: string): ModelError => {
-    const code = networkCode(cause)
-    const inner = cause instanceof Error && cause.cause !== undefined ? cause.cause : cause
-    return errorFrom({
-      kind: "connection",
-      status: null,
-      code,
-      model,
-      address: hasAnswered || code === null ? null : hostAndPort(wire.address),
-      ...(code === null ? { cause: inner } : {})
-    })
-  }
-
-  /** What the SDK throws before or instead of an answer. The body of a failed answer is read here. */
-  const errorOf = Effect.fnUntraced(function* (cause: unknown, { model, limits = answerLimits }: WireRequest) {
-    const thrown = wire.thrownBy(cause)
-    if (thrown === "not built")
-      return errorFrom({ kind: "invalid_request", status: null, code: "request_not_built", model })
-    if (thrown === "no answer") return unreached(cause, model)
-    hasAnswered = true
-    const exchange = thrown.headers === undefined ? undefined : exchanges.get(thrown.headers)
-    const body: unknown =
-      exchange === undefined ? thrown.error : parsedOrText(yield* readErrorText(exchange.body, limits.errorBytes))
-    const secrets = secretsBehind(thrown.headers)
-    const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers, secrets)
-    return failureOf(classifyAnswer(profile, { status: thrown.status, headers, body }), model, secrets)
+  const line: Line = { ...wire, hasAnswered: false }
+  return ModelClient.of({
+    identity: wire.identity,
+    provider: wire.profile.name,
+    generate: (request) => generate(line, request),
+    stream: (request) =>
+      Stream.unwrap(
+        Effect.map(open(line, request), ({ signs, source }) => Stream.concat(Stream.fromArray(signs), source))
+      )
   })
-
-  /** An answer that came before its failure was seen: a body that broke off, or more than is read. */
-  const failed = (
-    request: WireRequest,
-    cause: unknown,
-    context: ReadContext | null
-  ): Effect.Effect<never, ModelError> =>
-    context === null
-      ? Effect.flatMap(errorOf(cause, request), Effect.fail)
-      : Effect.fail(
-          cause instanceof AnswerTooLarge
-            ? problemOf(flaw("reply_too_large"), context, { keys: [], values: [] })
-            : cutOf(context, cause)
-        )
-
-  const contextOf = (request: WireRequest, headers: HeaderMap): ReadContext => ({
-    profile,
-    model: request.model,
-    requestId: headers[wire.requestIdHeader] ?? null,
-    ownName: ownNames(request, profile)
-  })
-
-  /** The body broke off although headers had come. */
-  const cutOf = ({ model, requestId }: ReadContext, cause: unknown): ModelError =>
-    errorFrom({ kind: "interrupted", status: null, code: networkCode(cause), model, providerRequestId: requestId })
-
-  /** A body that a stream was asked for and that is none is rare: it is made one. */
-  const bodyOf = (response: Response): ReadableStream<Uint8Array> | null => {
-    const text = exchanges.get(response.headers)?.text ?? null
-    return text === null ? response.body : new Response(text).body
-  }
-
-  /** A body, or events that came in place of one. */
-  const read = (
-    context: ReadContext,
-    text: string,
-    headers: HeaderMap,
-    secrets: Secrets
-  ): Result.Result<ModelReply, ModelError> =>
-    Result.mapError(
-      !profile.exact && formatOf(text, false) === "events"
-        ? eventsAsReply(new EventAssembler(wire.eventReaderOf(context, headers)), text)
-        : wire.readBody(context, text, headers),
-      (problem) => problemOf(problem, context, secrets)
-    )
-
-  const generate = (request: WireRequest): Effect.Effect<ModelReply, ModelError> =>
-    wire.sender.pipe(
-      Effect.flatMap((send) => {
-        let context: ReadContext | null = null
-        return abortable(
-          async (signal) => {
-            const response = await send(request, false, signal)
-            hasAnswered = true
-            const exchange = exchanges.get(response.headers)
-            const secrets = secretsOf(exchange?.sent)
-            const headers = allowedHeaders(response.headers, secrets)
-            const known = contextOf(request, headers)
-            context = known
-            const { replyBytes } = limitsOf(request)
-            const text = exchange?.text ?? null
-            return {
-              context: known,
-              headers,
-              secrets,
-              text: text === null ? await readText(response.body, replyBytes) : checkedText(text, replyBytes)
-            }
-          },
-          (cause) => cause
-        ).pipe(Effect.catch((cause) => failed(request, cause, context)))
-      }),
-      Effect.flatMap(({ context, headers, secrets, text }) => Effect.fromResult(read(context, text, headers, secrets)))
-    )
-
-  const stream = (request: WireRequest): Stream.Stream<ModelPart, ModelError> =>
-    Stream.unwrap(Effect.map(open(request), ({ head, source }) => Stream.concat(Stream.fromArray(head), source)))
-
-  /** Headers have come; leaving the scope closes the connection and waits for it. */
-  const open = Effect.fnUntraced(function* (request: WireRequest): Effect.fn.Return<Opened, ModelError, Scope.Scope> {
-    const send = yield* wire.sender
-    const controller = new AbortController()
-    /** The reply is over: its connection may close by itself. */
-    let isLeft = false
-    yield* Effect.addFinalizer(() =>
-      Effect.sync(() => {
-        if (!isLeft) controller.abort()
-      })
-    )
-    const response = yield* abortable(
-      (signal) => {
-        signal.addEventListener("abort", () => controller.abort(), { once: true })
-        return send(request, true, controller.signal)
-      },
-      (cause) => cause
-    ).pipe(Effect.catch((cause) => failed(request, cause, null)))
-    hasAnswered = true
-    const secrets = secretsBehind(response.headers)
-    const headers = allowedHeaders(response.headers, secrets)
-    const head = headOf(request, response.headers)
-    const context = contextOf(request, headers)
-    const cut = (cause: unknown): ModelError => cutOf(context, cause)
-    const whole = (text: string) => Result.map(read(context, text, headers, secrets), partsOf)
-    const body = bodyOf(response)
-    if (body === null)
-      return {
-        head,
-        source: Result.match(whole(""), {
-          onSuccess: (parts) => Stream.fromIterable(parts),
-          onFailure: (error) => Stream.fail(error)
-        })
-      }
-    const reader = body.getReader()
-    yield* Effect.addFinalizer(() => (isLeft ? Effect.void : Effect.suspend(() => awaitAborted(reader.cancel()))))
-    const source = readEvents(
-      reader,
-      new EventAssembler(wire.eventReaderOf(context, headers), limitsOf(request).eventBytes),
-      {
-        limits: limitsOf(request),
-        isEventStream: mayBeEvents(headers),
-        whole,
-        cut,
-        abort: () => controller.abort(),
-        leave: () => {
-          isLeft = true
-          drain(reader, () => controller.abort())
-        },
-        problem: (problem) => problemOf(problem, context, secrets)
-      }
-    )
-    return { head, source }
-  })
-
-  return ModelClient.of({ identity: wire.identity, provider: profile.name, generate, stream })
 }

@@ -129,22 +129,26 @@ export const formatOf = (lead: string, isEventStream: boolean): "events" | "body
 /** `event:`, `retry:`. */
 const longestField = 6
 
-/**
- * One pull = one network read = one array of parts. Interrupting a read aborts the call and waits for it. What came is
- * an event stream or one JSON body, whatever its content type says.
- */
-export const readEvents = (
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  assembler: EventAssembler,
-  options: ReadOptions
-): Stream.Stream<ModelPart, ModelError> => {
-  const decoder = new TextDecoder()
-  let format: "events" | "body" | null = null
+/** One answer that is being read. */
+interface Reading {
+  readonly reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly assembler: EventAssembler
+  readonly options: ReadOptions
+  readonly decoder: InstanceType<typeof TextDecoder>
+  format: "events" | "body" | null
   /** Text of a body, or of a beginning that does not tell the format yet. */
-  let kept = ""
-  let isOver = false
-  let bytes = 0
-  const read = Effect.callback<ReadableStreamReadResult<Uint8Array>, ModelError>((resume) => {
+  kept: string
+  isOver: boolean
+  bytes: number
+  /** What is left of the time that the end of a whole reply may take. */
+  graceMillis: number
+}
+
+type Pulled = Effect.Effect<readonly [ModelPart, ...Array<ModelPart>], ModelError | Cause.Done>
+
+/** One network read. Interrupting it aborts the call and waits for it. */
+const readOnce = ({ reader, options }: Reading): Effect.Effect<ReadableStreamReadResult<Uint8Array>, ModelError> =>
+  Effect.callback((resume) => {
     const settled = reader.read().then(
       (result) => resume(Effect.succeed(result)),
       (cause: unknown) => resume(Effect.fail(options.cut(cause)))
@@ -154,70 +158,100 @@ export const readEvents = (
       return awaitAborted(settled)
     })
   })
-  const emit = (
-    parts: ReadonlyArray<ModelPart>
-  ): Effect.Effect<readonly [ModelPart, ...Array<ModelPart>], ModelError | Cause.Done> => {
-    const { fault } = assembler
-    if (fault !== null) isOver = true
-    const [first, ...rest] = parts
-    // Parts that came before a fault in the same read are shown first.
-    if (first !== undefined && first._tag !== "Life") return Effect.succeed([first, ...rest])
-    if (fault !== null) return Effect.fail(options.problem(fault))
-    return first === undefined ? Cause.done() : Effect.succeed([first, ...rest])
-  }
-  const feed = (text: string): ReadonlyArray<ModelPart> => {
-    if (format === "events") return assembler.feed(text)
-    kept += text
-    format ??= formatOf(kept, options.isEventStream)
-    if (format !== "events") return [life]
-    const lead = kept
-    kept = ""
-    return assembler.feed(lead)
-  }
-  const end = (text: string) => {
-    isOver = true
-    const parts = feed(text)
-    if (format === "events" || (format === null && options.isEventStream))
-      return emit([...parts, ...assembler.end()].filter(isNews))
-    // A JSON body that an event stream announced may be a stray line before the events.
-    if (options.isEventStream && !isJson(kept))
-      return emit([...assembler.feed(kept), ...assembler.end()].filter(isNews))
-    const whole = options.whole(kept)
-    return Result.isSuccess(whole) ? emit(whole.success) : Effect.fail(whole.failure)
-  }
-  let graceMillis = endingGraceMillis
-  const readInGrace = Effect.clockWith((clock) => {
+
+/** A read behind the finish reason: within what is left of the grace. */
+const readInGrace = (reading: Reading): Effect.Effect<ReadableStreamReadResult<Uint8Array>, ModelError> =>
+  Effect.clockWith((clock) => {
     const since = clock.monotonicTimeNanosUnsafe()
     const orElse = (): Effect.Effect<ReadableStreamReadResult<Uint8Array>> => Effect.succeed(nothingMore)
-    return Effect.onExit(Effect.timeoutOrElse(read, { duration: Math.max(0, graceMillis), orElse }), () =>
+    const duration = Math.max(0, reading.graceMillis)
+    return Effect.onExit(Effect.timeoutOrElse(readOnce(reading), { duration, orElse }), () =>
       Effect.sync(() => {
-        graceMillis -= Number(clock.monotonicTimeNanosUnsafe() - since) / 1e6
+        reading.graceMillis -= Number(clock.monotonicTimeNanosUnsafe() - since) / 1e6
       })
     )
   })
-  const pull = Effect.suspend(() => {
-    if (isOver) {
-      const { fault } = assembler
-      return fault === null ? Cause.done() : Effect.fail(options.problem(fault))
-    }
-    // The reply is over: a connection that stays open or breaks now changes nothing.
-    if (assembler.done) {
-      isOver = true
-      options.leave()
-      return Cause.done()
-    }
-    const whole = assembler.whole()
-    if (whole !== null) return emit(whole)
-    return Effect.matchEffect(assembler.finished ? readInGrace : read, {
-      onFailure: (error) => (assembler.finished ? end("") : Effect.fail(error)),
-      onSuccess: (result) => {
-        if (result.done) return end(decoder.decode())
-        bytes += result.value.byteLength
-        if (bytes > options.limits.replyBytes)
-          return Effect.fail(options.problem(flaw("reply_too_large", assembler.usage)))
-        return emit(feed(decoder.decode(result.value, { stream: true })))
-      }
-    })
+
+const emit = (reading: Reading, parts: ReadonlyArray<ModelPart>): Pulled => {
+  const { fault } = reading.assembler
+  if (fault !== null) reading.isOver = true
+  const [first, ...rest] = parts
+  // Parts that came before a fault in the same read are shown first.
+  if (first !== undefined && first._tag !== "Life") return Effect.succeed([first, ...rest])
+  if (fault !== null) return Effect.fail(reading.options.problem(fault))
+  return first === undefined ? Cause.done() : Effect.succeed([first, ...rest])
+}
+
+const feed = (reading: Reading, text: string): ReadonlyArray<ModelPart> => {
+  const { assembler, options } = reading
+  if (reading.format === "events") return assembler.feed(text)
+  reading.kept += text
+  reading.format ??= formatOf(reading.kept, options.isEventStream)
+  if (reading.format !== "events") return [life]
+  const lead = reading.kept
+  reading.kept = ""
+  return assembler.feed(lead)
+}
+
+/** The body has ended, or the line behind a whole reply. */
+const end = (reading: Reading, text: string): Pulled => {
+  const { assembler, options } = reading
+  reading.isOver = true
+  const parts = feed(reading, text)
+  if (reading.format === "events" || (reading.format === null && options.isEventStream))
+    return emit(reading, [...parts, ...assembler.end()].filter(isNews))
+  // A JSON body that an event stream announced may be a stray line before the events.
+  if (options.isEventStream && !isJson(reading.kept))
+    return emit(reading, [...assembler.feed(reading.kept), ...assembler.end()].filter(isNews))
+  const whole = options.whole(reading.kept)
+  return Result.isSuccess(whole) ? emit(reading, whole.success) : Effect.fail(whole.failure)
+}
+
+const onRead = (reading: Reading, result: ReadableStreamReadResult<Uint8Array>): Pulled => {
+  const { assembler, decoder, options } = reading
+  if (result.done) return end(reading, decoder.decode())
+  reading.bytes += result.value.byteLength
+  if (reading.bytes > options.limits.replyBytes)
+    return Effect.fail(options.problem(flaw("reply_too_large", assembler.usage)))
+  return emit(reading, feed(reading, decoder.decode(result.value, { stream: true })))
+}
+
+const pull = (reading: Reading): Pulled => {
+  const { assembler, options } = reading
+  if (reading.isOver) return assembler.fault === null ? Cause.done() : Effect.fail(options.problem(assembler.fault))
+  // The reply is over: a connection that stays open or breaks now changes nothing.
+  if (assembler.done) {
+    reading.isOver = true
+    options.leave()
+    return Cause.done()
+  }
+  const whole = assembler.whole()
+  if (whole !== null) return emit(reading, whole)
+  return Effect.matchEffect(assembler.finished ? readInGrace(reading) : readOnce(reading), {
+    onFailure: (error) => (assembler.finished ? end(reading, "") : Effect.fail(error)),
+    onSuccess: (result) => onRead(reading, result)
   })
-  return Stream.fromPull(Effect.succeed(pull))
+}
+
+/**
+ * One pull = one network read = one array of parts. What came is an event stream or one JSON body, whatever its content
+ * type says.
+ */
+export const readEvents = (
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  assembler: EventAssembler,
+  options: ReadOptions
+): Stream.Stream<ModelPart, ModelError> => {
+  const reading: Reading = {
+    reader,
+    assembler,
+    options,
+    decoder: new TextDecoder(),
+    format: null,
+    kept: "",
+    isOver: false,
+    bytes: 0,
+    graceMillis: endingGraceMillis
+  }
+  return Stream.fromPull(Effect.succeed(Effect.suspend(() => pull(reading))))
 }
