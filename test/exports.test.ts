@@ -9,6 +9,7 @@ import * as core from "../src/index.ts"
 import * as openai from "../src/openai.ts"
 import * as prices from "../src/prices.ts"
 import * as promise from "../src/promise.ts"
+import * as telemetry from "../src/telemetry.ts"
 import * as testing from "../src/testing.ts"
 
 /** Public names are promises: a change here is a change for users and needs a change note. */
@@ -23,6 +24,7 @@ it("exports these names", () => {
       openai: Object.keys(openai).sort(),
       prices: Object.keys(prices).sort(),
       promise: Object.keys(promise).sort(),
+      telemetry: Object.keys(telemetry).sort(),
       testing: Object.keys(testing).sort()
     },
     JSON.parse(readFileSync(join(import.meta.dirname, "fixtures/public-names.json"), "utf8"))

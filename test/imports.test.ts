@@ -71,6 +71,9 @@ const importsOf = (text: string): ReadonlyArray<string> =>
     )
   ].map((found) => found[1] ?? found[2] ?? "")
 
+/** Rooms that only entries of their own import. */
+const unstableHome = /^layers\/telemetry\//
+
 const sdkHome: Readonly<Record<string, RegExp>> = {
   openai: /^layers\/provider\/OpenAi/,
   "@anthropic-ai/sdk": /^layers\/provider\/Anthropic/
@@ -93,7 +96,7 @@ export const faultsOf = (source: Source): ReadonlyArray<string> => {
     if (sdk !== undefined) return sdkHome[sdk]?.test(source.path) === true ? [] : say("an SDK outside its adapter")
     if (specifier === "effect") return say("effect is imported by its root")
     const [, module = ""] = /^effect\/(.+)$/.exec(specifier) ?? []
-    if (unstable.includes(module.split("/")[0] ?? "") && !isCommand)
+    if (unstable.includes(module.split("/")[0] ?? "") && !isCommand && !unstableHome.test(source.path))
       return say("an unstable module outside its entry point")
     if (inDomain) {
       if (module === "") return say("the domain imports a package")

@@ -20,7 +20,7 @@ const attempts = Metric.counter("holdfast_attempts", {
   incremental: true
 })
 const recoveries = Metric.counter("holdfast_recoveries", {
-  description: "Decisions to go on, by what was decided",
+  description: "Decisions to go on, by the road they are on and by what was decided",
   incremental: true
 })
 const waits = Metric.counter("holdfast_wait_seconds", {
@@ -51,6 +51,12 @@ const duration = Metric.histogram("gen_ai_client_operation_duration", {
 const outcomeOf = ({ outcome }: Step): string =>
   outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag.toLowerCase()
 
+/** The road an outcome is dealt with on. */
+const roadOf = ({ _tag }: Step["outcome"]): string => {
+  if (_tag === "Truncated") return "truncation"
+  return ["PromptTooLong", "Compacted", "NothingToCompact", "SummaryFaulted"].includes(_tag) ? "overflow" : "transient"
+}
+
 const isSent = ({ outcome }: Step): boolean =>
   !["Held", "Compacted", "NothingToCompact", "BudgetRefused", "SummaryFaulted"].includes(outcome._tag)
 
@@ -77,7 +83,7 @@ const onStep = (memory: Memory, event: Step): Effect.Effect<void> =>
     if (isSent(event)) yield* add(attempts, { gen_ai_request_model: model, outcome: outcomeOf(event) }, 1)
     if (outcome._tag === "Held") yield* add(held, { reason: outcome.reason }, 1)
     if (action._tag === "Done" || action._tag === "Fail") return
-    yield* add(recoveries, { action: action._tag.toLowerCase() }, 1)
+    yield* add(recoveries, { road: roadOf(outcome), action: action._tag.toLowerCase() }, 1)
     if ("delayMillis" in action && action.delayMillis > 0)
       yield* add(waits, { origin: action.origin }, action.delayMillis / 1_000)
   })

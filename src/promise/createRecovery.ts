@@ -39,6 +39,11 @@ export interface CreateOptions {
   readonly health?: "shared" | "own"
   /** Told about everything recovery does. What it throws is reported in the log and fails no request. */
   readonly onEvent?: (event: RecoveryEvent) => void
+  /** Traces, metrics and logs to a collector: `telemetry({ url })` of `holdfast/telemetry`. Default: none. */
+  readonly telemetry?: {
+    readonly layer: Layer.Layer<never>
+    readonly onEvent: (event: RecoveryEvent) => Effect.Effect<void>
+  }
 }
 
 /** Calls of one recovery, or of one turn of it. */
@@ -62,6 +67,17 @@ const tell = (onEvent: (event: RecoveryEvent) => unknown) => (event: RecoveryEve
     if (told instanceof Promise) told.catch(() => undefined)
   })
 
+/** The listeners of a recovery: the caller's, and the one that counts. */
+const eventsTo = ({ onEvent, telemetry }: CreateOptions): Layer.Layer<never> => {
+  const listeners = [
+    ...(telemetry === undefined ? [] : [telemetry.onEvent]),
+    ...(onEvent === undefined ? [] : [tell(onEvent)])
+  ]
+  return listeners.length === 0
+    ? Layer.empty
+    : EventsMemory.layerTo((event) => Effect.forEach(listeners, (listen) => listen(event), { discard: true }))
+}
+
 const layerOf = (client: CreateOptions["client"]): Layer.Layer<ModelClient, ConfigurationError> => {
   if (RecoveryLive.isClient(client)) return Layer.succeed(ModelClient, client)
   const isLayer: boolean = Layer.isLayer(client)
@@ -69,7 +85,15 @@ const layerOf = (client: CreateOptions["client"]): Layer.Layer<ModelClient, Conf
   throw new ConfigurationError({ field: "client", reason: "is missing: give layer() or make() of an adapter" })
 }
 
-const createKeys: ReadonlyArray<string> = ["policy", "client", "clients", "summarizer", "health", "onEvent"]
+const createKeys: ReadonlyArray<string> = [
+  "policy",
+  "client",
+  "clients",
+  "summarizer",
+  "health",
+  "onEvent",
+  "telemetry"
+]
 /** In a fiber of its own the request can be ended also while nobody asks for its next part. */
 const streamInto =
   (request: RequestInput) =>
@@ -107,12 +131,12 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
   const policy = new RecoveryPolicy(options.policy)
   const wrong = RecoveryLive.mismatchOf(policy, options.clients ?? {})
   if (wrong !== null) throw wrong
-  const { onEvent } = options
   const runtime = ManagedRuntime.make(
     RecoveryLive.layer(policy, options.clients === undefined ? {} : { clients: options.clients }).pipe(
       Layer.provide(options.summarizer ?? ModelSummarizer.layer({ model: policy.routes[0].model })),
       Layer.provide(layerOf(options.client)),
-      Layer.provide(onEvent === undefined ? Layer.empty : EventsMemory.layerTo(tell(onEvent))),
+      Layer.provide(eventsTo(options)),
+      Layer.merge(options.telemetry?.layer ?? Layer.empty),
       Layer.merge(options.health === "own" ? HealthMemory.layer() : Layer.empty)
     )
   )
