@@ -45,143 +45,180 @@ export interface MachineOptions {
   readonly random: Random
 }
 
-export const machineBehaviour = (options: MachineOptions): Behaviour => {
-  const { policy, random } = options
-  const background = policy.shedOnOverload ? policy : forBackground(policy)
-  const calls = new Array<Call | undefined>(options.requests)
-  const width = policy.routes.length
-  const healths = new Array<RouteHealth | undefined>(options.processes * width)
-  const open = new Int32Array(width)
+/** All calls and processes of a run. */
+interface Fleet {
+  readonly policy: RecoveryPolicy
+  readonly background: RecoveryPolicy
+  readonly random: Random
+  readonly calls: Array<Call | undefined>
+  /** What each process knows of each route: one flat table, a run touches it at random. */
+  readonly healths: Array<RouteHealth | undefined>
+  readonly routes: number
+  /** Breakers that are open, by route. */
+  readonly open: Int32Array
+}
 
-  const tickAt = (now: number, backoffMillis: number | null): Tick => ({
+const fleetOf = ({ policy, processes, random, requests }: MachineOptions): Fleet => {
+  const routes = policy.routes.length
+  return {
+    policy,
+    background: policy.shedOnOverload ? policy : forBackground(policy),
+    random,
+    calls: new Array<Call | undefined>(requests),
+    healths: new Array<RouteHealth | undefined>(processes * routes),
+    routes,
+    open: new Int32Array(routes)
+  }
+}
+
+const tickAt = ({ random }: Fleet, now: number, backoffMillis: number | null): Tick => ({
+  now,
+  wall: now,
+  backoffMillis,
+  spread: random(),
+  progressMillis: 0
+})
+
+/** The policy's backoff, as the layer that turns it into a schedule steps it: exponential, capped, then jittered. */
+const backoffAt = ({ random }: Fleet, { backoff }: RecoveryPolicy, step: number): number =>
+  Math.min(backoff.cap, backoff.base * backoff.factor ** step) * (1 + backoff.jitter * random())
+
+const callOf = ({ calls }: Fleet, request: number): Call => {
+  const call = calls[request]
+  if (call === undefined) throw new RangeError(`request ${request} is not under way`)
+  return call
+}
+
+const drop = ({ calls }: Fleet, request: number): number => {
+  calls[request] = undefined
+  return giveUp
+}
+
+/** What a process knows of its routes; nothing before it has asked once. */
+const healthsOf = (
+  { healths, routes }: Fleet,
+  config: RouteHealthConfig,
+  process: number,
+  now: number
+): ReadonlyArray<RouteHealth> =>
+  Array.from({ length: routes }, (_, route) => healths[process * routes + route] ?? initial(config, now))
+
+const remember = (
+  { healths, open, routes }: Fleet,
+  process: number,
+  before: ReadonlyArray<RouteHealth>,
+  after: ReadonlyArray<RouteHealth>
+): void => {
+  if (before === after) return
+  for (const [route, health] of after.entries()) {
+    const was = before[route]
+    if (was === health) continue
+    healths[process * routes + route] = health
+    if (was?.breaker !== health.breaker)
+      open[route] = numberAt(open, route) + Number(health.breaker === "open") - Number(was?.breaker === "open")
+  }
+}
+
+const admitted = (fleet: Fleet, config: RouteHealthConfig, call: Call, tick: Tick): Admission => {
+  const before = healthsOf(fleet, config, call.process, tick.now)
+  const next = admit(config, before, askerOf(call.policy, call.state, call.holds), tick)
+  remember(fleet, call.process, before, next.healths)
+  return next.admission
+}
+
+const signalled = (fleet: Fleet, call: Call, signal: Signal, tick: Tick): number | null => {
+  const config = call.policy.routeHealth
+  if (config === null) return null
+  const reporter = { own: call.state.route, priority: call.state.background ? "background" : "foreground" } as const
+  const before = healthsOf(fleet, config, call.process, tick.now)
+  const next = report(config, before, reporter, signal, tick)
+  remember(fleet, call.process, before, next.healths)
+  return next.wayOut
+}
+
+/** Tells route health of an attempt; the outcome with its answer. */
+const told = (fleet: Fleet, call: Call, outcome: Outcome, tick: Tick): Outcome => {
+  const config = call.policy.routeHealth
+  if (config === null) return outcome
+  const signal = signalOf(config, call.policy, outcome, call.ticket, tick.wall, call.holds)
+  // An attempt that is accepted early and completes later is one accepted call.
+  if (signal === null || (signal._tag === "Accepted" && call.reported)) return outcome
+  call.reported = true
+  call.ticket = null
+  return withWayOut(outcome, signalled(fleet, call, signal, tick))
+}
+
+/** One step of the machine. */
+const stepped = (call: Call, outcome: Outcome, tick: Tick): RecoveryAction => {
+  const next = transition(call.policy, call.state, outcome, tick)
+  call.holds = afterOutcome(call.holds, call.state.route, outcome)
+  call.state = next.state
+  return next.action
+}
+
+const arrived = (own: RecoveryPolicy, process: number, now: number): Call => ({
+  process,
+  policy: own,
+  state: RecoveryState.initial(own, {
     now,
-    wall: now,
-    backoffMillis,
-    spread: random(),
-    progressMillis: 0
-  })
+    deadline: own.deadline === null ? null : now + own.deadline,
+    route: 0,
+    callerCap: null,
+    streaming: false,
+    background: own.shedOnOverload
+  }),
+  holds: noHolds,
+  ticket: null,
+  reported: true,
+  sentAt: now
+})
 
-  /** The policy's backoff, as the layer that turns it into a schedule steps it: exponential, capped, then jittered. */
-  const backoffAt = (own: RecoveryPolicy, step: number): number =>
-    Math.min(own.backoff.cap, own.backoff.base * own.backoff.factor ** step) * (1 + own.backoff.jitter * random())
+/** Before an attempt: see `Behaviour.ask`. */
+const ask = (fleet: Fleet, request: number, now: number): number => {
+  const call = callOf(fleet, request)
+  const config = call.policy.routeHealth
+  if (config === null) return send
+  const tick = tickAt(fleet, now, null)
+  const admission = admitted(fleet, config, call, tick)
+  const held = heldBy(admission, now)
+  const next = held === null ? null : stepped(call, held, tick)
+  if (admission._tag !== "Go") return next === null || next._tag === "Fail" ? drop(fleet, request) : now + delayOf(next)
+  call.ticket = admission.ticket
+  call.reported = false
+  call.sentAt = now
+  return send
+}
 
-  const callOf = (request: number): Call => {
-    const call = calls[request]
-    if (call === undefined) throw new RangeError(`request ${request} is not under way`)
-    return call
-  }
+const failed = (fleet: Fleet, request: number, outcome: Outcome, now: number): number => {
+  const call = callOf(fleet, request)
+  const tick = tickAt(fleet, now, backoffAt(fleet, call.policy, call.state.transients))
+  const next = stepped(call, told(fleet, call, outcome, tick), tick)
+  return next._tag === "Fail" ? drop(fleet, request) : delayOf(next)
+}
 
-  /** What a process knows of its routes; nothing before it has asked once. One flat table: a run touches it at random. */
-  const healthsOf = (config: RouteHealthConfig, process: number, now: number): ReadonlyArray<RouteHealth> =>
-    Array.from({ length: width }, (_, route) => healths[process * width + route] ?? initial(config, now))
+const ended = (fleet: Fleet, request: number, completed: boolean, now: number): void => {
+  const call = callOf(fleet, request)
+  const tick = tickAt(fleet, now, null)
+  if (completed) signalled(fleet, call, { _tag: "Served", millis: now - call.sentAt }, tick)
+  else told(fleet, call, { _tag: "DeadlineHit" }, tick)
+  drop(fleet, request)
+}
 
-  const remember = (process: number, before: ReadonlyArray<RouteHealth>, after: ReadonlyArray<RouteHealth>): void => {
-    if (before === after) return
-    for (const [route, health] of after.entries()) {
-      const was = before[route]
-      if (was === health) continue
-      healths[process * width + route] = health
-      if (was?.breaker !== health.breaker)
-        open[route] = numberAt(open, route) + Number(health.breaker === "open") - Number(was?.breaker === "open")
-    }
-  }
-
-  const admitted = (config: RouteHealthConfig, call: Call, tick: Tick): Admission => {
-    const before = healthsOf(config, call.process, tick.now)
-    const next = admit(config, before, askerOf(call.policy, call.state, call.holds), tick)
-    remember(call.process, before, next.healths)
-    return next.admission
-  }
-
-  const signalled = (call: Call, signal: Signal, tick: Tick): number | null => {
-    const config = call.policy.routeHealth
-    if (config === null) return null
-    const reporter = { own: call.state.route, priority: call.state.background ? "background" : "foreground" } as const
-    const before = healthsOf(config, call.process, tick.now)
-    const next = report(config, before, reporter, signal, tick)
-    remember(call.process, before, next.healths)
-    return next.wayOut
-  }
-
-  /** Tells route health of an attempt; the outcome with its answer. */
-  const told = (call: Call, outcome: Outcome, tick: Tick): Outcome => {
-    const config = call.policy.routeHealth
-    if (config === null) return outcome
-    const signal = signalOf(config, call.policy, outcome, call.ticket, tick.wall, call.holds)
-    // An attempt that is accepted early and completes later is one accepted call.
-    if (signal === null || (signal._tag === "Accepted" && call.reported)) return outcome
-    call.reported = true
-    call.ticket = null
-    return withWayOut(outcome, signalled(call, signal, tick))
-  }
-
-  /** One step of the machine. */
-  const step = (call: Call, outcome: Outcome, tick: Tick): RecoveryAction => {
-    const next = transition(call.policy, call.state, outcome, tick)
-    call.holds = afterOutcome(call.holds, call.state.route, outcome)
-    call.state = next.state
-    return next.action
-  }
-
-  const drop = (request: number): number => {
-    calls[request] = undefined
-    return giveUp
-  }
-
+export const machineBehaviour = (options: MachineOptions): Behaviour => {
+  const fleet = fleetOf(options)
   return {
     arrive: (request, process, isBackground, now) => {
-      const own = isBackground ? background : policy
-      calls[request] = {
-        process,
-        policy: own,
-        state: RecoveryState.initial(own, {
-          now,
-          deadline: own.deadline === null ? null : now + own.deadline,
-          route: 0,
-          callerCap: null,
-          streaming: false,
-          background: own.shedOnOverload
-        }),
-        holds: noHolds,
-        ticket: null,
-        reported: true,
-        sentAt: now
-      }
+      fleet.calls[request] = arrived(isBackground ? fleet.background : fleet.policy, process, now)
     },
-    ask: (request, now) => {
-      const call = callOf(request)
-      const config = call.policy.routeHealth
-      if (config === null) return send
-      const tick = tickAt(now, null)
-      const admission = admitted(config, call, tick)
-      const held = heldBy(admission, now)
-      const next = held === null ? null : step(call, held, tick)
-      if (admission._tag !== "Go") return next === null || next._tag === "Fail" ? drop(request) : now + delayOf(next)
-      call.ticket = admission.ticket
-      call.reported = false
-      call.sentAt = now
-      return send
-    },
-    routeOf: (request) => callOf(request).state.route,
+    ask: (request, now) => ask(fleet, request, now),
+    routeOf: (request) => callOf(fleet, request).state.route,
     accepted: (request, now) => {
-      const call = callOf(request)
-      told(call, { _tag: "Completed" }, tickAt(now, null))
+      told(fleet, callOf(fleet, request), { _tag: "Completed" }, tickAt(fleet, now, null))
     },
-    failed: (request, status, hintMillis, now) => {
-      const call = callOf(request)
-      const tick = tickAt(now, backoffAt(call.policy, call.state.transients))
-      const next = step(call, told(call, faultOf(status, hintMillis), tick), tick)
-      return next._tag === "Fail" ? drop(request) : delayOf(next)
-    },
-    ended: (request, completed, now) => {
-      const call = callOf(request)
-      const tick = tickAt(now, null)
-      if (completed) signalled(call, { _tag: "Served", millis: now - call.sentAt }, tick)
-      else told(call, { _tag: "DeadlineHit" }, tick)
-      drop(request)
-    },
-    endOf: (request) => RecoveryState.endOf(callOf(request).state) ?? Infinity,
-    openBreakers: (route) => numberAt(open, route)
+    failed: (request, status, hintMillis, now) => failed(fleet, request, faultOf(status, hintMillis), now),
+    ended: (request, completed, now) => ended(fleet, request, completed, now),
+    endOf: (request) => RecoveryState.endOf(callOf(fleet, request).state) ?? Infinity,
+    openBreakers: (route) => numberAt(fleet.open, route)
   }
 }
 
