@@ -117,7 +117,7 @@ class NativeRun {
       isHome
     })
     const n: unknown = view.only === null ? null : (parsedObject(text)?.["n"] ?? 1)
-    this.choices = view.only === null ? null : typeof n === "number" ? n : 1
+    this.choices = view.only === null ? null : typeof n === "number" ? Math.max(1, n) : 1
     this.shownView = new NativeView({
       wire,
       isVerified: options.isVerified,

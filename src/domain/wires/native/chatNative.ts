@@ -1,12 +1,19 @@
 /** The chat wire (`/chat/completions`) as recovery needs to know it. */
 import { isObject, type Json } from "../../chat/json.ts"
-import { isMessage, isToolSpec } from "../../chat/Message.ts"
+import {
+  isAssistant,
+  isMessage,
+  isToolSpec,
+  type ContentPart,
+  type Message,
+  type MessageToolCall
+} from "../../chat/Message.ts"
 import { eventReaderOf } from "../openAiReader.ts"
 import { budgetParamOf, readBody, toBody } from "../openAiWire.ts"
 import type { NativeWire, RequestView, Stitcher, UsageRepair } from "./NativeWire.ts"
 import { repaired } from "./NativeWire.ts"
 import { toldByOpenAi } from "./openAiWords.ts"
-import { capOf, filePins, leadingRules, objectsIn, patched } from "./patch.ts"
+import { capOf, modelOf, filePins, leadingRules, objectsIn, patched } from "./patch.ts"
 
 /** Parameters whose answers are read only roughly: several choices, sound, old kinds of calls. */
 const onlyOf = (body: Json): string | null => {
@@ -32,7 +39,7 @@ const view = (body: unknown, text: string): RequestView | null => {
   const oldCap = capOf(body["max_tokens"])
   const tools = objectsIn(body["tools"])
   return {
-    model: typeof body["model"] === "string" ? body["model"] : null,
+    model: modelOf(body),
     streams: body["stream"] === true,
     cap: newCap ?? oldCap,
     capField: newCap === null ? "max_tokens" : "max_completion_tokens",
@@ -62,6 +69,31 @@ const away = (item: Json): Json | null => {
   const calls = objectsIn(plain["tool_calls"])
   const own = calls.map((call) => withoutFields(call, ["extra_content", "provider_meta"]))
   return own.every((call, index) => call === calls[index]) ? plain : { ...plain, tool_calls: own }
+}
+
+const isPart = (part: Json): part is ContentPart => typeof part["type"] === "string"
+
+/** A call of any kind, by what it is called and with what. */
+const callOf = (call: Json): MessageToolCall => {
+  const own = isObject(call["function"]) ? call["function"] : isObject(call["custom"]) ? call["custom"] : {}
+  const args = own["arguments"] ?? own["input"]
+  return {
+    id: String(call["id"] ?? ""),
+    type: "function",
+    function: {
+      name: String(own["name"] ?? ""),
+      arguments: typeof args === "string" ? args : JSON.stringify(args ?? "")
+    }
+  }
+}
+
+/** A message as an estimate and a summary can read it, whatever kinds of parts and calls it has. */
+const readable = (message: Message): Message => {
+  const { content } = message
+  const parts = Array.isArray(content) ? { content: objectsIn(content).filter(isPart) } : {}
+  if (!isAssistant(message)) return { ...message, ...parts } as Message
+  const { tool_calls: calls, reasoning_parts: _, ...rest } = message
+  return { ...rest, ...parts, ...(Array.isArray(calls) ? { tool_calls: objectsIn(calls).map(callOf) } : {}) } as Message
 }
 
 const firstChoice = (event: Json): Json | null => objectsIn(event["choices"])[0] ?? null
@@ -158,7 +190,7 @@ export const chatNative: NativeWire = {
       : item["role"] === "assistant"
         ? "model"
         : "other",
-  messagesOf: (items) => items.filter(isMessage),
+  messagesOf: (items) => items.filter(isMessage).map(readable),
   toolsOf: (tools) => tools.filter(isToolSpec),
   readBody,
   eventReaderOf,

@@ -12,7 +12,7 @@ import {
   type ToldFailure,
   type UsageRepair
 } from "./NativeWire.ts"
-import { capOf, filePins, objectsIn, patched, presentAmong, toolSpec } from "./patch.ts"
+import { capOf, modelOf, filePins, objectsIn, patched, presentAmong, toolSpec } from "./patch.ts"
 
 const isStructured = (body: Json): boolean => {
   const config = body["output_config"]
@@ -25,7 +25,7 @@ const view = (body: unknown, text: string): RequestView | null => {
   if (items.length !== body["messages"].length) return null
   const tools = objectsIn(body["tools"])
   return {
-    model: typeof body["model"] === "string" ? body["model"] : null,
+    model: modelOf(body),
     streams: body["stream"] === true,
     cap: capOf(body["max_tokens"]),
     capField: "max_tokens",

@@ -101,6 +101,12 @@ export const presentAmong = (body: Json, fields: ReadonlyArray<string>): Readonl
 
 export const objectsIn = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isObject) : [])
 
+/** The model in the body; null = it stands elsewhere, or is none: the provider has the say. */
+export const modelOf = (body: Json): string | null => {
+  const { model } = body
+  return typeof model === "string" && model !== "" ? model : null
+}
+
 export const capOf = (value: unknown): number | null =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 1 ? value : null
 

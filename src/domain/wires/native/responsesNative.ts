@@ -13,7 +13,7 @@ import {
   type UsageRepair
 } from "./NativeWire.ts"
 import { toldByOpenAi } from "./openAiWords.ts"
-import { capOf, filePins, leadingRules, objectsIn, patched, presentAmong, toolSpec } from "./patch.ts"
+import { capOf, modelOf, filePins, leadingRules, objectsIn, patched, presentAmong, toolSpec } from "./patch.ts"
 import { ResponsesStitcher } from "./ResponsesStitcher.ts"
 
 const wantsLogprobs = (body: Json): boolean =>
@@ -41,7 +41,7 @@ const view = (body: unknown, text: string): RequestView | null => {
   const references = items.some((item) => item["type"] === "item_reference") ? ["item_reference"] : []
   const tools = objectsIn(body["tools"])
   return {
-    model: typeof body["model"] === "string" ? body["model"] : null,
+    model: modelOf(body),
     streams: body["stream"] === true,
     cap: capOf(body["max_output_tokens"]),
     capField: "max_output_tokens",
