@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import * as agent from "../src/agent.ts"
+import * as ai from "../src/ai.ts"
 import * as anthropic from "../src/anthropic.ts"
 import * as durable from "../src/durable.ts"
 import * as fetch from "../src/fetch.ts"
@@ -17,6 +18,7 @@ it("exports these names", () => {
   assert.deepStrictEqual(
     {
       agent: Object.keys(agent).sort(),
+      ai: Object.keys(ai).sort(),
       anthropic: Object.keys(anthropic).sort(),
       core: Object.keys(core).sort(),
       durable: Object.keys(durable).sort(),

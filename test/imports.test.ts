@@ -71,8 +71,8 @@ const importsOf = (text: string): ReadonlyArray<string> =>
     )
   ].map((found) => found[1] ?? found[2] ?? "")
 
-/** Rooms that only entries of their own import. */
-const unstableHome = /^layers\/telemetry\//
+/** Rooms that only entries of their own import, and those entries where they name such a module. */
+const unstableHome = /^(?:layers\/(?:telemetry|ai)\/|ai\.ts$)/
 
 const sdkHome: Readonly<Record<string, RegExp>> = {
   openai: /^layers\/provider\/OpenAi/,

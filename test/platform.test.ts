@@ -22,7 +22,7 @@ const reached = (entry: string, seen = new Set<string>()): ReadonlyArray<readonl
   )
 }
 
-it.each(["index", "promise", "openai", "anthropic", "agent", "testing", "fetch", "prices"])(
+it.each(["index", "promise", "openai", "anthropic", "agent", "testing", "fetch", "prices", "ai"])(
   "loads without a module of Node and without undici: holdfast/%s",
   (entry) => {
     const found = reached(join(root, `${entry}.ts`))

@@ -236,11 +236,12 @@ const classes = {
   empty_reply: OpenAIResponseError
 } as const
 
-const all = new Set([...Object.values(classes), AnthropicResponseError])
+/** Every class of them once. */
+export const modelErrors = [...new Set([...Object.values(classes), AnthropicResponseError])]
 
-printAsText(all)
+printAsText(modelErrors)
 
-const tags: ReadonlySet<string> = new Set([...all].map((Class) => Class.identifier))
+const tags: ReadonlySet<string> = new Set(modelErrors.map((Class) => Class.identifier))
 
 /** Whether a value is one of the errors a model client fails with. */
 export const isModelError = (value: unknown): value is ModelError =>

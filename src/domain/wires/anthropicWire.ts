@@ -45,6 +45,8 @@ const partBlock = (part: Json): ReadonlyArray<Json> => {
     const found = dataUrl.exec(part["file"]["file_data"])
     if (found !== null) return [{ type: "document", source: { type: "base64", media_type: found[1], data: found[2] } }]
   }
+  if (part["type"] === "file" && isObject(part["file"]) && typeof part["file"]["file_url"] === "string")
+    return [{ type: "document", source: { type: "url", url: part["file"]["file_url"] } }]
   return [part]
 }
 

@@ -209,6 +209,15 @@ describe("a request", () => {
       stream: true
     })
   })
+
+  it("sends a file by its address as a document", () => {
+    const file = { file_url: "https://example.org/a.pdf" }
+    const body = toBody(request([{ role: "user", content: [{ type: "file", file }] }]), anthropic, null, false)
+    assert.deepInclude(
+      JSON.stringify(body),
+      '{"type":"document","source":{"type":"url","url":"https://example.org/a.pdf"}}'
+    )
+  })
 })
 
 const events: ReadonlyArray<unknown> = [
