@@ -3,6 +3,8 @@ import { execFileSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
 import { configurationPage } from "../scripts/configurationPage.ts"
+import { errorsPage } from "../scripts/errorsPage.ts"
+import { machinePicture } from "../scripts/machinePicture.ts"
 import { variableNames } from "../src/programs/commands/settingVariables.ts"
 
 const root = join(import.meta.dirname, "..")
@@ -68,6 +70,11 @@ describe("the documents", () => {
 
   it("have the configuration page that the source makes (npm run docs)", () => {
     assert.strictEqual(readFileSync(join(root, "docs/configuration.md"), "utf8"), configurationPage)
+  })
+
+  it("have the page of errors and the picture of the machine that the source makes (npm run docs)", () => {
+    assert.strictEqual(readFileSync(join(root, "docs/errors.md"), "utf8"), errorsPage())
+    assert.strictEqual(readFileSync(join(root, "docs/machine.svg"), "utf8"), machinePicture())
   })
 
   it.each(documents.filter((document) => document !== "AGENTS.md"))(
