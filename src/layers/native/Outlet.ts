@@ -1,30 +1,28 @@
 /**
- * The client's end of a native stream: bytes wait for a reader that pulls them, and a reader that does not stops the reads
+ * The client's end of a native stream: bytes wait for a reader that takes them, and a reader that does not stops the reads
  * of the provider. A failure comes behind everything that was written before it.
  */
 import * as Effect from "effect/Effect"
+import type { ByteSource } from "../../programs/request/ByteSource.ts"
 import type { NativeHead, NativeOut } from "../../programs/request/NativeSender.ts"
 
 /** Bytes that may wait for a slow reader before the reads stop. */
 const roomFor = 64 * 1024
 
 export interface OutletOptions {
-  /** The client gets its Response. */
-  readonly onOpen: (head: NativeHead, body: ReadableStream<Uint8Array>) => void
+  /** The client gets its head; the outlet is the body behind it. */
+  readonly onOpen: (head: NativeHead) => void
   /** The reader has left. */
   readonly onCancel: () => void
 }
 
-export class Outlet implements NativeOut {
+export class Outlet implements NativeOut, ByteSource {
   private readonly options: OutletOptions
   private chunks: Array<Uint8Array> = []
   private size = 0
   private ended = false
-  /** The stream has its end: nothing more can be said to it. */
-  private isOver = false
   private failure: { readonly reason: unknown } | null = null
-  private controller: ReadableStreamDefaultController<Uint8Array> | null = null
-  private pulled: (() => void) | null = null
+  private listener: (() => void) | null = null
   private drained: Array<() => void> = []
   isOpen = false
   /** Writes so far: whoever looks for silence compares. */
@@ -37,20 +35,7 @@ export class Outlet implements NativeOut {
   open(head: NativeHead): void {
     if (this.isOpen) return
     this.isOpen = true
-    const body = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          this.controller = controller
-        },
-        pull: () => this.pull(),
-        cancel: () => {
-          this.abandon()
-          this.options.onCancel()
-        }
-      },
-      { highWaterMark: 0 }
-    )
-    this.options.onOpen(head, body)
+    this.options.onOpen(head)
   }
 
   write(bytes: Uint8Array): void {
@@ -68,14 +53,16 @@ export class Outlet implements NativeOut {
 
   /** The body errors once everything before it was read. */
   fail(reason: unknown): void {
+    if (this.ended) return
     this.failure = { reason }
     this.end()
   }
 
   /** The body errors now, also for a reader that waits. */
   abort(reason: unknown): void {
+    if (this.ended && this.chunks.length === 0) return
+    this.failure = { reason }
     this.abandon()
-    this.controller?.error(reason)
   }
 
   room(): Effect.Effect<void> | null {
@@ -85,9 +72,32 @@ export class Outlet implements NativeOut {
     })
   }
 
+  take(): Uint8Array | null | undefined {
+    const next = this.chunks.shift()
+    if (next !== undefined) {
+      this.size -= next.length
+      if (this.size < roomFor) this.release()
+      return next
+    }
+    if (this.failure !== null) throw this.failure.reason
+    return this.ended ? null : undefined
+  }
+
+  whenReady(listener: () => void): void {
+    if (this.chunks.length > 0 || this.ended) return listener()
+    this.listener = listener
+  }
+
+  cancel(): null {
+    if (!this.ended || this.chunks.length > 0) {
+      this.abandon()
+      this.options.onCancel()
+    }
+    return null
+  }
+
   private abandon(): void {
     this.ended = true
-    this.isOver = true
     this.chunks = []
     this.size = 0
     this.release()
@@ -95,31 +105,15 @@ export class Outlet implements NativeOut {
   }
 
   private wake(): void {
-    const { pulled } = this
-    this.pulled = null
-    pulled?.()
+    const { listener } = this
+    this.listener = null
+    listener?.()
   }
 
   private release(): void {
+    if (this.drained.length === 0) return
     const waiting = this.drained
     this.drained = []
     for (const resume of waiting) resume()
-  }
-
-  private pull(): Promise<void> | void {
-    const { controller } = this
-    if (controller === null || this.isOver) return
-    const next = this.chunks.shift()
-    if (next !== undefined) {
-      this.size -= next.length
-      controller.enqueue(next)
-      if (this.size < roomFor) this.release()
-      return
-    }
-    if (this.failure !== null) return controller.error(this.failure.reason)
-    if (this.ended) return controller.close()
-    return new Promise<void>((resolve) => {
-      this.pulled = resolve
-    }).then(() => this.pull())
   }
 }

@@ -1,4 +1,4 @@
-/** The Responses a native client gets: the provider's own headers, and failures in the API's own words. */
+/** The answers a native client gets: the provider's own headers, and failures in the API's own words. */
 import { retryAfterOf, statusOf, toldOf, trailHeader } from "../../domain/wires/native/failureAnswer.ts"
 import type { NativeWire } from "../../domain/wires/native/NativeWire.ts"
 import type { Trail } from "../../domain/failure/Trail.ts"
@@ -7,10 +7,12 @@ import { causeOf } from "../../domain/wires/native/failureAnswer.ts"
 import { parsedObject } from "../../domain/chat/json.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import type { FailedAnswer } from "../provider/nativeSender.ts"
+import { valueIn, withLine, type HeadLines } from "../../programs/request/ByteSource.ts"
 import { failureHeader } from "./failureStore.ts"
+import type { NativeResponse } from "./NativeResponse.ts"
 
 /** Headers of one hop, and those that speak of bytes as they travelled: a fetch has unpacked them. */
-const dropped = [
+const dropped: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
   "proxy-authenticate",
@@ -21,19 +23,14 @@ const dropped = [
   "upgrade",
   "content-length",
   "content-encoding"
-]
+])
 
-export const passedHeaders = (from: Headers): Headers => {
-  const headers = new Headers(from)
-  for (const name of dropped) headers.delete(name)
-  return headers
-}
+export const passedLines = (lines: HeadLines): HeadLines => lines.filter(([name]) => !dropped.has(name))
 
 /** What recovery did, where there was more than one request, and what it could not do. */
-export const withTrail = (headers: Headers, trail: Trail, off: string | null): Headers => {
-  if (trail.length > 1) headers.set("x-holdfast-trail", trailHeader(trail))
-  if (off !== null) headers.set("x-holdfast-off", off)
-  return headers
+export const withTrail = (lines: HeadLines, trail: Trail, off: string | null): HeadLines => {
+  const told = trail.length > 1 ? withLine(lines, "x-holdfast-trail", trailHeader(trail)) : lines
+  return off === null ? told : withLine(told, "x-holdfast-off", off)
 }
 
 export interface FailedCall {
@@ -65,20 +62,23 @@ const ownBody = ({ failure, answer, wire }: FailedCall): string | null => {
   return body !== null && body["error"] !== undefined && body["error"] !== null ? answer.raw.text : null
 }
 
-/** A failure as a Response: the status that makes an SDK throw the right class, and no reason to try again. */
-export const failureResponse = (call: FailedCall): Response => {
-  const { wire, failure, answer } = call
+/** A failure as an answer: the status that makes an SDK throw the right class, and no reason to try again. */
+export const failureAnswer = (call: FailedCall): NativeResponse => {
+  const { wire, failure, answer, off } = call
   const own = ownBody(call)
-  const headers = own !== null && answer !== null ? passedHeaders(answer.raw.headers) : new Headers()
   const body =
     own ??
     JSON.stringify(wire === null ? { error: { message: failure.message } } : wire.errorBody(toldOf(wire, failure)))
-  if (own === null) headers.set("content-type", "application/json")
-  headers.set("x-should-retry", "false")
-  headers.set("x-holdfast-trail", trailHeader(call.trail))
-  headers.set(failureHeader, call.id)
-  if (call.off !== null) headers.set("x-holdfast-off", call.off)
+  const before: HeadLines =
+    own !== null && answer !== null ? passedLines(answer.raw.lines) : [["content-type", "application/json"]]
   const wait = retryAfterOf(failure, call.wallMillis)
-  if (wait !== null && !headers.has("retry-after")) headers.set("retry-after", String(wait))
-  return new Response(body, { status: statusOf(failure), headers })
+  const told: ReadonlyArray<readonly [string, string | null]> = [
+    ["x-should-retry", "false"],
+    ["x-holdfast-trail", trailHeader(call.trail)],
+    [failureHeader, call.id],
+    ["x-holdfast-off", off],
+    ["retry-after", wait === null || valueIn(before, "retry-after") !== null ? null : String(wait)]
+  ]
+  const lines = told.reduce((all, [name, value]) => (value === null ? all : withLine(all, name, value)), before)
+  return { status: statusOf(failure), lines, body }
 }

@@ -1,5 +1,5 @@
 /**
- * One native request, from a body to a Response: the one seam under `recoveredFetch` and the gateway. What differs between
+ * One native request, from a body to an answer: the one seam under `recoveredFetch` and the gateway. What differs between
  * them comes in as data and hooks.
  */
 import * as Cause from "effect/Cause"
@@ -20,6 +20,7 @@ import type { RecoveryPolicy, Route } from "../../domain/recovery/RecoveryPolicy
 import { toldOf } from "../../domain/wires/native/failureAnswer.ts"
 import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWire.ts"
 import { nativeRequest, type NativeReply } from "../../programs/request/nativeRequest.ts"
+import type { HeadLines } from "../../programs/request/ByteSource.ts"
 import type { NativeHead, NativeSender } from "../../programs/request/NativeSender.ts"
 import { makeRouteAdmission } from "../../programs/request/routeAdmission.ts"
 import { BudgetLedger, type LedgerShape } from "../../services/BudgetLedger.ts"
@@ -31,10 +32,9 @@ import { RequestWatch } from "../../services/RequestWatch.ts"
 import { makeTurn } from "../../services/Turn.ts"
 import * as ModelSummarizer from "../ModelSummarizer.ts"
 import * as HealthMemory from "../stores/HealthMemory.ts"
-import { identityFor } from "../provider/clientIdentity.ts"
 import { makeSender, type FailedAnswer, type Target } from "../provider/nativeSender.ts"
-import { failureResponse, passedHeaders, withTrail } from "./answerFor.ts"
-import { remember } from "./failureStore.ts"
+import { failureAnswer, passedLines, withTrail } from "./answerFor.ts"
+import type { NativeResponse } from "./NativeResponse.ts"
 import { Outlet } from "./Outlet.ts"
 
 export interface NativeCall {
@@ -86,13 +86,18 @@ export interface NativeHooks {
   readonly onEnd?: (receipt: NativeReceipt) => void
   /** Sends signs of life to a client that waits, from the first silence of that length on; null = the client waits. */
   readonly keepAlive?: { readonly afterMillis: number } | null
+  /** Told of a failure before its client is. */
+  readonly onFailed?: (failure: RequestFailure) => void
   /** A comment before the last event of a stream; null = none. */
   readonly closing?: (trail: Trail) => string | null
 }
 
 const eventStream: NativeHead = {
   status: 200,
-  headers: new Headers({ "content-type": "text/event-stream", "cache-control": "no-cache" })
+  lines: [
+    ["content-type", "text/event-stream"],
+    ["cache-control", "no-cache"]
+  ]
 }
 
 const encoder = new TextEncoder()
@@ -119,8 +124,10 @@ const summaryClient = (call: NativeCall, sender: NativeSender): (typeof ModelCli
         return Result.isSuccess(reply) ? reply.success : yield* Effect.fail(answer.problem(reply.failure))
       })
     )
-  const none = makeModelError({ kind: "invalid_request", status: null, code: "summaries_are_no_streams" })
-  return ModelClient.of({ identity: "summaries", generate, stream: () => Stream.fail(none) })
+  const none = Stream.suspend(() =>
+    Stream.fail(makeModelError({ kind: "invalid_request", status: null, code: "summaries_are_no_streams" }))
+  )
+  return ModelClient.of({ identity: "summaries", generate, stream: () => none })
 }
 
 /** Address of a kept response: below the address it was asked at. */
@@ -134,12 +141,8 @@ const keptAt = (url: string, id: string, after: number): string => {
 
 const keyOf =
   (call: NativeCall) =>
-  (route: Route): string => {
-    const { url, headers, fetch } = call.targetOf(route)
-    const account = headers.get("authorization") ?? headers.get("x-api-key") ?? headers.get("api-key")
-    const own = fetch === globalThis.fetch ? null : fetch
-    return `${identityFor({ baseUrl: new URL(url).origin, account, own })}\u0000${route.model}`
-  }
+  (route: Route): string =>
+    `${call.targetOf(route).identity()}\u0000${route.model}`
 
 /** Shows a waiting client that its stream lives, whenever nothing was written for a while. */
 const keepAlive = (outlet: Outlet, call: NativeCall, afterMillis: number): Effect.Effect<never> =>
@@ -154,181 +157,181 @@ const keepAlive = (outlet: Outlet, call: NativeCall, afterMillis: number): Effec
     }
   })
 
-/** The last failed answer, as it came and as it was read. */
-interface Refusal {
-  readonly raw: FailedAnswer
-  readonly error: ModelError
-}
-
-/** One call under way: what its fiber and its caller's promise share. */
-interface Call extends NativeCall {
-  readonly services: NativeServices
-  readonly hooks: NativeHooks
-  readonly outlet: Outlet
-  readonly resolve: (response: Response) => void
-  readonly reject: (reason: unknown) => void
-  readonly known: Known
-}
-
-/** What has become known of a call so far. */
-interface Known {
-  fiber: Fiber.Fiber<void> | null
-  trail: Trail
-  /** Headers of the response that was opened. */
-  headers: Headers | null
-  refusal: Refusal | null
-  standing: (() => { readonly trail: Trail }) | null
-}
-
-const trailOf = ({ standing, trail }: Known): Trail => (standing === null ? trail : standing().trail)
-
-const succeed = (call: Call, { head, body }: NativeReply): void => {
-  if (body === null) {
-    call.outlet.end()
-    return
-  }
-  const headers = withTrail(passedHeaders(head.headers), trailOf(call.known), call.off)
-  // A copy: the bytes may be a view of a pool that holds other answers.
-  call.resolve(new Response(new Uint8Array(body), { status: head.status, headers }))
-}
-
-const fail = (call: Call, failure: RequestFailure, wallMillis: number): void => {
-  const { wire, requestId, off, outlet, known } = call
-  if (outlet.isOpen) {
-    // The client has a 200: the API's own error event, then a body that errors. A clean end would be a success to many.
-    remember(failure, known.headers, requestId)
-    outlet.write(encoder.encode(wire.errorEvent(toldOf(wire, failure))))
-    outlet.fail(failure)
-    return
-  }
-  const trail = trailOf(known)
-  const response = failureResponse({ wire, failure, trail, off, id: requestId, wallMillis, answer: known.refusal })
-  remember(failure, response.headers, requestId)
-  call.resolve(response)
-}
-
-/** Answers the caller, and tells who asked for it what became of the request. */
-const settle = (call: Call, exit: Exit.Exit<NativeReply, RequestFailure>, startedAt: number, wall: number): void => {
-  const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
-  const failure = found !== null && found._tag === "Some" ? found.value : null
-  if (Exit.isSuccess(exit)) succeed(call, exit.value)
-  else if (failure !== null) fail(call, failure, wall)
-  else if (!Cause.hasInterruptsOnly(exit.cause)) {
-    const defect = Cause.squash(exit.cause)
-    call.reject(defect)
-    call.outlet.fail(defect)
-  }
-  const trail = trailOf(call.known)
-  call.hooks.onEnd?.({
-    requestId: call.requestId,
-    trail,
-    elapsedMs: wall - startedAt,
-    reply: Exit.isSuccess(exit) ? exit.value.reply : null,
-    failure,
-    billed: billedOf(trail)
-  })
-}
-
-const senderOf = (call: Call): NativeSender =>
-  makeSender({
-    wire: call.wire.name,
-    method: "POST",
-    init: call.init,
-    targetOf: call.targetOf,
-    keptAt,
-    onFailed: (raw, error) => {
-      call.known.refusal = { raw, error }
-    }
-  })
-
-/** The request through the loop, with its trail noted as it grows. */
-const recovered = (call: Call): Effect.Effect<NativeReply, RequestFailure> =>
-  Effect.gen(function* () {
-    const { known, hooks, policy, services, wire, view } = call
-    const sender = senderOf(call)
-    const request = nativeRequest({
-      loop: {
-        policy,
-        requestId: call.requestId,
-        role: "main",
-        emit: services.emit,
-        ledger: services.ledger ?? (yield* BudgetLedger),
-        health: makeRouteAdmission(policy, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
-        turn: makeTurn(),
-        callerCap: null,
-        providerOf: (route) => call.targetOf(route).profile.name,
-        structured: view.isStructured
-      },
-      wire,
-      view,
-      text: call.text,
-      sender,
-      out: call.outlet,
-      isVerified: call.isVerified,
-      passTruncated: call.passTruncated,
-      isHome: call.isHome,
-      estimate: yield* TokenEstimate,
-      summarizer: ModelSummarizer.make(summaryClient(call, sender), { model: policy.routes[0].model }),
-      transcript: null,
-      closing: hooks.closing === undefined ? null : () => hooks.closing?.(trailOf(known)) ?? null
-    })
-    return yield* Effect.provideService(request, RequestWatch, {
-      began: (standing) => {
-        known.standing = standing
-      },
-      ended: (whole) => {
-        known.trail = whole
-        known.standing = null
-      }
-    })
-  })
-
-const run = (call: Call): Effect.Effect<void> =>
-  Effect.gen(function* () {
-    const clock = yield* Clock.Clock
-    const wall = (): number => clock.currentTimeMillisUnsafe()
-    const startedAt = wall()
-    const alive = call.hooks.keepAlive ?? null
-    const running =
-      alive === null || !call.view.streams
-        ? recovered(call)
-        : Effect.raceFirst(recovered(call), keepAlive(call.outlet, call, alive.afterMillis))
-    yield* Effect.exit(Effect.onExit(running, (exit) => Effect.sync(() => settle(call, exit, startedAt, wall()))))
-  })
-
 const reasonOf = (signal: AbortSignal | null): unknown =>
   signal?.reason ?? new DOMException("The request was aborted.", "AbortError")
 
-/** Where the bytes of a stream go; its first one opens the response. */
-const outletOf = (call: NativeCall, known: Known, resolve: (response: Response) => void, stop: () => void): Outlet =>
-  new Outlet({
-    onOpen: (head, body) => {
-      const headers = withTrail(passedHeaders(head.headers), trailOf(known), call.off)
-      const response = new Response(body, { status: head.status, headers })
-      known.headers = response.headers
-      resolve(response)
-    },
-    onCancel: stop
-  })
+type Ended = Exit.Exit<NativeReply, RequestFailure>
 
-/** Never rejects, but with the reason of an aborted signal: a failure is a Response. */
-export const callNative = (services: NativeServices, call: NativeCall, hooks: NativeHooks = {}): Promise<Response> =>
+const failureIn = (exit: Ended): RequestFailure | null => {
+  const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
+  return found !== null && found._tag === "Some" ? found.value : null
+}
+
+/** One request under way: what its fiber and its client's end share. */
+class Underway {
+  private readonly call: NativeCall
+  readonly hooks: NativeHooks
+  private readonly answer: (response: NativeResponse) => void
+  private readonly reject: (reason: unknown) => void
+  readonly outlet: Outlet
+  private fiber: Fiber.Fiber<void> | null = null
+  private known: Trail = []
+  private standing: (() => { readonly trail: Trail }) | null = null
+  private refused: { readonly raw: FailedAnswer; readonly error: ModelError } | null = null
+  startedAt = 0
+
+  constructor(
+    call: NativeCall,
+    hooks: NativeHooks,
+    answer: (response: NativeResponse) => void,
+    reject: (reason: unknown) => void
+  ) {
+    this.call = call
+    this.hooks = hooks
+    this.answer = answer
+    this.reject = reject
+    this.outlet = new Outlet({
+      onOpen: ({ status, lines }) => answer({ status, lines: this.passed(lines), body: this.outlet }),
+      onCancel: () => this.stop()
+    })
+  }
+
+  get trail(): Trail {
+    return this.standing === null ? this.known : this.standing().trail
+  }
+
+  readonly watch: (typeof RequestWatch)["Service"] = {
+    began: (standing) => {
+      this.standing = standing
+    },
+    ended: (whole) => {
+      this.known = whole
+      this.standing = null
+    }
+  }
+
+  readonly onRefused = (raw: FailedAnswer, error: ModelError): void => {
+    this.refused = { raw, error }
+  }
+
+  readonly onAbort = (): void => {
+    const reason = reasonOf(this.call.signal)
+    this.reject(reason)
+    this.outlet.abort(reason)
+    this.stop()
+  }
+
+  run(fiber: Fiber.Fiber<void>): void {
+    this.fiber = fiber
+  }
+
+  private stop(): void {
+    this.fiber?.interruptUnsafe()
+  }
+
+  private passed(lines: HeadLines): HeadLines {
+    return withTrail(passedLines(lines), this.trail, this.call.off)
+  }
+
+  settle(exit: Ended, wallMillis: number): void {
+    const failure = failureIn(exit)
+    if (Exit.isSuccess(exit)) this.succeed(exit.value)
+    else if (failure !== null) this.fail(failure, wallMillis)
+    else if (!Cause.hasInterruptsOnly(exit.cause)) {
+      const defect = Cause.squash(exit.cause)
+      this.reject(defect)
+      this.outlet.fail(defect)
+    }
+    const trail = this.trail
+    this.hooks.onEnd?.({
+      requestId: this.call.requestId,
+      trail,
+      elapsedMs: wallMillis - this.startedAt,
+      reply: Exit.isSuccess(exit) ? exit.value.reply : null,
+      failure,
+      billed: billedOf(trail)
+    })
+  }
+
+  private succeed({ head, body }: NativeReply): void {
+    if (body === null) this.outlet.end()
+    else this.answer({ status: head.status, lines: this.passed(head.lines), body })
+  }
+
+  private fail(failure: RequestFailure, wallMillis: number): void {
+    const { wire, requestId: id, off } = this.call
+    this.hooks.onFailed?.(failure)
+    if (this.outlet.isOpen) {
+      // The client has a 200: the API's own error event, then a body that errors. A clean end would be a success to many.
+      this.outlet.write(encoder.encode(wire.errorEvent(toldOf(wire, failure))))
+      this.outlet.fail(failure)
+      return
+    }
+    const { trail, refused: answer } = this
+    this.answer(failureAnswer({ wire, failure, trail, off, id, wallMillis, answer }))
+  }
+}
+
+const requestOf = Effect.fnUntraced(function* (services: NativeServices, call: NativeCall, underway: Underway) {
+  const { closing } = underway.hooks
+  const sender = makeSender({
+    wire: call.wire.name,
+    init: call.init,
+    targetOf: call.targetOf,
+    keptAt,
+    onFailed: underway.onRefused
+  })
+  const ledger = services.ledger ?? (yield* BudgetLedger)
+  return nativeRequest({
+    loop: {
+      policy: call.policy,
+      requestId: call.requestId,
+      role: "main",
+      emit: services.emit,
+      ledger,
+      health: makeRouteAdmission(call.policy, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
+      turn: makeTurn(),
+      callerCap: null,
+      providerOf: (route) => call.targetOf(route).profile.name,
+      structured: call.view.isStructured
+    },
+    wire: call.wire,
+    view: call.view,
+    text: call.text,
+    sender,
+    out: underway.outlet,
+    isVerified: call.isVerified,
+    passTruncated: call.passTruncated,
+    isHome: call.isHome,
+    estimate: yield* TokenEstimate,
+    summarizer: ModelSummarizer.make(summaryClient(call, sender), { model: call.policy.routes[0].model }),
+    transcript: null,
+    closing: closing === undefined ? null : () => closing(underway.trail)
+  }).pipe(Effect.provideService(RequestWatch, underway.watch))
+})
+
+/** Never rejects, but with the reason of an aborted signal: a failure is an answer. */
+export const callNative = (
+  services: NativeServices,
+  call: NativeCall,
+  hooks: NativeHooks = {}
+): Promise<NativeResponse> =>
   new Promise((resolve, reject) => {
     const { signal } = call
     if (signal?.aborted === true) return reject(reasonOf(signal))
-    const known: Known = { fiber: null, trail: [], headers: null, refusal: null, standing: null }
-    const stop = (): void => known.fiber?.interruptUnsafe()
-    const outlet = outletOf(call, known, resolve, stop)
-    const onAbort = (): void => {
-      const reason = reasonOf(signal)
-      reject(reason)
-      outlet.abort(reason)
-      stop()
-    }
-    signal?.addEventListener("abort", onAbort, { once: true })
-    const program = Effect.ensuring(
-      run({ ...call, services, hooks, outlet, resolve, reject, known }),
-      Effect.sync(() => signal?.removeEventListener("abort", onAbort))
-    )
-    known.fiber = Effect.runForkWith(services.context)(program)
+    const underway = new Underway(call, hooks, resolve, reject)
+    const alive = hooks.keepAlive ?? null
+    const program = Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      underway.startedAt = clock.currentTimeMillisUnsafe()
+      const request = yield* requestOf(services, call, underway)
+      const running =
+        alive === null || !call.view.streams
+          ? request
+          : Effect.raceFirst(request, keepAlive(underway.outlet, call, alive.afterMillis))
+      const settle = (exit: Ended) => Effect.sync(() => underway.settle(exit, clock.currentTimeMillisUnsafe()))
+      yield* Effect.exit(Effect.onExit(running, settle))
+    }).pipe(Effect.ensuring(Effect.sync(() => signal?.removeEventListener("abort", underway.onAbort))))
+    signal?.addEventListener("abort", underway.onAbort, { once: true })
+    underway.run(Effect.runForkWith(services.context)(program))
   })

@@ -1,7 +1,7 @@
 /** An SDK's client, recovered: the same type, every method. Knows the client only by what it is asked for. */
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
-import type { Fetch } from "../provider/nativeSender.ts"
+import type { Fetch } from "../provider/undiciFetch.ts"
 import { recoveredFetch, type NativePolicyInput, type RecoveredFetchOptions } from "./recoveredFetch.ts"
 
 export type HoldfastOptions = Omit<RecoveredFetchOptions, "baseUrl">

@@ -25,9 +25,10 @@ import { abortable } from "../provider/abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf } from "../provider/answerHeaders.ts"
 import type { FailedAnswer } from "../provider/nativeSender.ts"
 import { networkCode } from "../provider/networkCode.ts"
-import { failureResponse } from "./answerFor.ts"
+import { failureAnswer } from "./answerFor.ts"
 import type { NativeServices } from "./callNative.ts"
 import { remember } from "./failureStore.ts"
+import { toResponse } from "./NativeResponse.ts"
 
 export interface PassedCall {
   readonly services: NativeServices
@@ -100,7 +101,7 @@ const attempt = (call: PassedCall, sending: Sending): Effect.Effect<ModelReply, 
       ...verdict,
       providerMessage: words === null ? null : replaceSecrets(words, secrets)
     })
-    sending.answer = { raw: { status: response.status, headers: response.headers, text }, error }
+    sending.answer = { raw: { status: response.status, lines: [...response.headers], text }, error }
     return Effect.fail(error)
   })
 }
@@ -152,15 +153,9 @@ export const passThrough = (call: PassedCall): Promise<Response> => {
     if (found._tag !== "Some") return yield* Effect.failCause(exit.cause)
     const wallMillis = clock.currentTimeMillisUnsafe()
     const { answer } = sending
-    const response = failureResponse({
-      wire: null,
-      failure: found.value,
-      trail,
-      off: null,
-      id: call.requestId,
-      wallMillis,
-      answer
-    })
+    const response = toResponse(
+      failureAnswer({ wire: null, failure: found.value, trail, off: null, id: call.requestId, wallMillis, answer })
+    )
     remember(found.value, response.headers, call.requestId)
     return response
   })

@@ -1,6 +1,7 @@
 /** Bodies of answers, read as far as their limits go and no further: what is left is not taken, the line is closed. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import type { ByteSource } from "../../programs/request/ByteSource.ts"
 import { awaitAborted } from "./abortable.ts"
 
 /** The answer is longer than what is read of one. */
@@ -43,23 +44,30 @@ const errorGrace = "2 seconds"
  * The body of a failed answer; "" when it stalls, breaks off or has no end. It is closed in any case: nobody waits for
  * what it might say.
  */
-export const readErrorText = (body: Body, limit: number): Effect.Effect<string> => {
+export const readErrorText = (body: ByteSource | null, limit: number): Effect.Effect<string> => {
   if (body === null) return Effect.succeed("")
-  const reader = body.getReader()
   const decoder = new TextDecoder()
   let text = ""
-  const read = async (): Promise<string> => {
-    for (let bytes = 0; ;) {
-      const { done, value } = await reader.read()
-      if (done) return text + decoder.decode()
-      bytes += value.byteLength
-      if (bytes > limit) return ""
-      text += decoder.decode(value, { stream: true })
+  let size = 0
+  const read = Effect.callback<string>((resume) => {
+    const look = (): void => {
+      try {
+        for (let bytes = body.take(); bytes !== undefined; bytes = body.take()) {
+          if (bytes === null) return resume(Effect.succeed(text + decoder.decode()))
+          size += bytes.byteLength
+          if (size > limit) return resume(Effect.succeed(""))
+          text += decoder.decode(bytes, { stream: true })
+        }
+        body.whenReady(look)
+      } catch {
+        resume(Effect.succeed(""))
+      }
     }
-  }
-  return Effect.promise(() => read().catch(() => "")).pipe(
-    Effect.timeoutOption(errorGrace),
-    Effect.map(Option.getOrElse(() => "")),
-    Effect.ensuring(Effect.suspend(() => awaitAborted(reader.cancel())))
-  )
+    look()
+  })
+  const close = Effect.suspend(() => {
+    const left = body.cancel()
+    return left === null ? Effect.void : awaitAborted(left)
+  })
+  return read.pipe(Effect.timeoutOption(errorGrace), Effect.map(Option.getOrElse(() => "")), Effect.ensuring(close))
 }

@@ -18,14 +18,19 @@ const allowed = new Set([
 /** Families of rate-limit headers: OpenAI's, Anthropic's, Azure's and the draft standard's. */
 const allowedPrefixes = ["x-ratelimit-", "anthropic-ratelimit-", "ratelimit-", "ratelimitbysize-", "x-tokenlimit-"]
 
+const isAllowed = (name: string): boolean =>
+  allowed.has(name) || allowedPrefixes.some((prefix) => name.startsWith(prefix))
+
 /** The allowed headers, names in lower case; one that echoes a secret is not allowed. */
-export const allowedHeaders = (headers: Headers, secrets: Secrets): Record<string, string> => {
+export const allowedHeaders = (
+  lines: Iterable<readonly [string, string]>,
+  secrets: Secrets
+): Record<string, string> => {
   const kept: Record<string, string> = {}
-  headers.forEach((value, name) => {
+  for (const [name, value] of lines) {
     const lower = name.toLowerCase()
-    if (!allowed.has(lower) && !allowedPrefixes.some((prefix) => lower.startsWith(prefix))) return
-    if (!secrets.keys.some((key) => value.includes(key))) kept[lower] = value
-  })
+    if (isAllowed(lower) && !secrets.keys.some((key) => value.includes(key))) kept[lower] = value
+  }
   return kept
 }
 
@@ -40,7 +45,7 @@ export interface Secrets {
 /** A request as it was handed to fetch. */
 export interface Sent {
   readonly url: string
-  readonly headers: RequestInit["headers"]
+  readonly headers: RequestInit["headers"] | Readonly<Record<string, string>>
 }
 
 /** Shorter words are too common to be secrets. */
@@ -80,19 +85,24 @@ const sorted = (found: ReadonlyArray<string>): ReadonlyArray<string> =>
     .flatMap(spellings)
     .sort((left, right) => right.length - left.length)
 
+/** Names in lower case. */
+const linesOf = (headers: Sent["headers"]): Iterable<readonly [string, string]> =>
+  headers instanceof Headers || Array.isArray(headers) || headers === undefined
+    ? new Headers(headers ?? {})
+    : Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)] as const)
+
 /** What an answer is searched for. The values are needed only after a failure. */
 export const secretsOf = (sent: Sent | undefined): Secrets => {
   if (sent === undefined) return { keys: [], values: [] }
   const keys = [...addressSecrets(sent.url)]
   const values: Array<string> = []
-  const headers = sent.headers instanceof Headers ? sent.headers : new Headers(sent.headers ?? {})
-  headers.forEach((value, name) => {
-    if (isCommon(name)) return
+  for (const [name, value] of linesOf(sent.headers)) {
+    if (isCommon(name)) continue
     // `Bearer`, `Basic` and the like are no part of the secret.
     const word = value.replace(/^\w+ +/, "")
     if (isCredential(name)) keys.push(word)
     else values.push(value)
-  })
+  }
   let all: ReadonlyArray<string> | null = null
   return {
     keys: sorted(keys),

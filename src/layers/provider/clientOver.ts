@@ -26,6 +26,7 @@ import { abortable, awaitAborted } from "./abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
 import { EventAssembler, eventsAsReply } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
+import { sourceOf } from "./byteStreams.ts"
 import { AnswerTooLarge, checkedText, readErrorText, readText } from "./answerBody.ts"
 import { inGateway, runIdOf } from "./repeatHeader.ts"
 import { networkCode } from "./networkCode.ts"
@@ -133,7 +134,9 @@ const thrownError = Effect.fnUntraced(function* (line: Line, cause: unknown, req
   const body: unknown =
     exchange === undefined
       ? thrown.error
-      : parsedOrText(yield* readErrorText(exchange.body, limitsOf(request).errorBytes))
+      : parsedOrText(
+          yield* readErrorText(exchange.body === null ? null : sourceOf(exchange.body), limitsOf(request).errorBytes)
+        )
   const headers = thrown.headers === undefined ? {} : allowedHeaders(thrown.headers, secrets)
   return failureOf(line, classifyAnswer(profile, { status: thrown.status, headers, body }), model, secrets)
 })

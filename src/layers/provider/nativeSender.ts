@@ -15,31 +15,33 @@ import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { WireName } from "../../domain/wires/native/NativeWire.ts"
 import type { Flaw, ReadContext } from "../../domain/wires/wireReply.ts"
 import type { NativeAnswer, NativeSender } from "../../programs/request/NativeSender.ts"
-import { abortable, awaitAborted } from "./abortable.ts"
-import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
+import type { ByteSource, HeadLines } from "../../programs/request/ByteSource.ts"
+import { awaitAborted } from "./abortable.ts"
 import { readErrorText } from "./answerBody.ts"
+import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
+import type { Exchange, Outgoing, RawAnswer } from "./exchange.ts"
 import { networkCode } from "./networkCode.ts"
-
-export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
 /** Where a request of a route goes. */
 export interface Target {
   readonly url: string
-  readonly headers: Headers
-  readonly fetch: Fetch
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly exchange: Exchange
   readonly profile: ProviderProfile
+  /** Which provider and account route health tells apart; holds no key. */
+  readonly identity: () => string
 }
 
 /** A failed answer as it came. */
 export interface FailedAnswer {
   readonly status: number
-  readonly headers: Headers
+  readonly lines: HeadLines
   readonly text: string
 }
 
 export interface SenderOptions {
   readonly wire: WireName | null
-  readonly method: string
   /** Further fields of the caller's request: a proxy's dispatcher, cache, credentials. */
   readonly init: RequestInit
   readonly targetOf: (route: Route) => Target
@@ -49,23 +51,74 @@ export interface SenderOptions {
   readonly onFailed: (answer: FailedAnswer, error: ModelError) => void
 }
 
-const requestIds = ["x-request-id", "request-id", "apim-request-id", "x-amzn-requestid"]
+type Broken = (cause: unknown) => ModelError
 
-type Malformed = typeof AnthropicResponseError | typeof OpenAIResponseError
+/** The next bytes, as an effect of their own. */
+const readOf = (body: ByteSource, broken: Broken): NativeAnswer["read"] =>
+  Effect.callback<Uint8Array | null, ModelError>((resume) => {
+    const look = (): void => {
+      try {
+        const bytes = body.take()
+        if (bytes === undefined) body.whenReady(look)
+        else resume(Effect.succeed(bytes))
+      } catch (cause) {
+        resume(Effect.fail(broken(cause)))
+      }
+    }
+    look()
+    return leaving(body)()
+  })
+
+/** Everything that comes, without an effect for each read. */
+const flowOf =
+  (body: ByteSource, broken: Broken): NativeAnswer["flow"] =>
+  (taken) =>
+    Effect.callback<boolean, ModelError>((resume) => {
+      let failure: ModelError | null = null
+      const next = (): Uint8Array | null | undefined => {
+        try {
+          return body.take()
+        } catch (cause) {
+          failure = broken(cause)
+          return undefined
+        }
+      }
+      const look = (): void => {
+        try {
+          for (let bytes = next(); bytes !== undefined; bytes = next()) {
+            if (bytes === null) return resume(Effect.succeed(true))
+            if (!taken(bytes)) return resume(Effect.succeed(false))
+          }
+        } catch (defect) {
+          return resume(Effect.die(defect))
+        }
+        if (failure !== null) return resume(Effect.fail(failure))
+        body.whenReady(look)
+      }
+      look()
+      return leaving(body)()
+    })
+
+/** Whoever leaves an answer before its end closes its connection. */
+const leaving = (body: ByteSource) => (): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const left = body.cancel()
+    return left === null ? Effect.void : awaitAborted(left)
+  })
+
+const requestIds = ["x-request-id", "request-id", "apim-request-id", "x-amzn-requestid"]
 
 /** One request that is on its way to a route. */
 interface Sent {
   readonly options: SenderOptions
   readonly route: Route
   readonly target: Target
-  /** The error of an answer that is none. */
-  readonly malformed: Malformed
   readonly secrets: Secrets
-  /** Closes the connection. */
-  readonly abort: () => void
 }
 
-const told = ({ route, malformed, secrets }: Sent, verdict: Verdict): ModelError =>
+const malformedOf = ({ wire }: SenderOptions) => (wire === "messages" ? AnthropicResponseError : OpenAIResponseError)
+
+const told = ({ options, route, secrets }: Sent, verdict: Verdict): ModelError =>
   makeModelError(
     {
       ...verdict,
@@ -73,110 +126,81 @@ const told = ({ route, malformed, secrets }: Sent, verdict: Verdict): ModelError
       model: route.model,
       providerMessage: verdict.providerMessage === null ? null : replaceSecrets(verdict.providerMessage, secrets)
     },
-    malformed
+    malformedOf(options)
   )
 
 const problemOf = (sent: Sent, { model, requestId }: ReadContext, problem: Flaw | Verdict): ModelError => {
   if ("inBand" in problem) return told(sent, problem)
   const { kind, usage, code } = problem
   const status = kind === "interrupted" ? null : 200
-  return makeModelError({ kind, status, code, model, providerRequestId: requestId, usage }, sent.malformed)
+  return makeModelError({ kind, status, code, model, providerRequestId: requestId, usage }, malformedOf(sent.options))
 }
 
 /** A refused answer is read as a whole; of one that breaks off its status is left. */
-const refused = (sent: Sent, response: Response): Effect.Effect<never, ModelError> =>
-  Effect.flatMap(readErrorText(response.body, answerLimits.errorBytes), (text) => {
-    const headers = allowedHeaders(response.headers, sent.secrets)
+const refused = (sent: Sent, raw: RawAnswer): Effect.Effect<never, ModelError> =>
+  Effect.flatMap(readErrorText(raw.body, answerLimits.errorBytes), (text) => {
+    const headers = allowedHeaders(raw.lines, sent.secrets)
     const body = parsedOrText(text)
-    const error = told(sent, classifyAnswer(sent.target.profile, { status: response.status, headers, body }))
-    sent.options.onFailed({ status: response.status, headers: response.headers, text }, error)
+    const error = told(sent, classifyAnswer(sent.target.profile, { status: raw.status, headers, body }))
+    sent.options.onFailed({ status: raw.status, lines: raw.lines, text }, error)
     return Effect.fail(error)
   })
 
-type Reader = ReadableStreamDefaultReader<Uint8Array>
-
-/** The next bytes; null = the end. Interrupting a read aborts the call and waits for it. */
-const nextOf = (sent: Sent, { model, requestId }: ReadContext, reader: Reader): NativeAnswer["read"] =>
-  Effect.callback<Uint8Array | null, ModelError>((resume) => {
-    const settled = reader.read().then(
-      (result) => resume(Effect.succeed(result.done ? null : result.value)),
-      (cause: unknown) => {
-        const code = networkCode(cause)
-        const cut = makeModelError({ kind: "interrupted", status: null, code, model, providerRequestId: requestId })
-        resume(Effect.fail(cut))
-      }
-    )
-    return Effect.suspend(() => {
-      sent.abort()
-      return awaitAborted(settled)
-    })
-  })
-
-const closing = (sent: Sent, reader: Reader): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    sent.abort()
-    return awaitAborted(reader.cancel().catch(() => undefined))
-  })
-
-/** The answer to read; leaving the scope closes its connection. */
-const answerOf = (sent: Sent, response: Response): Effect.Effect<NativeAnswer, never, Scope.Scope> => {
-  const allowed = allowedHeaders(response.headers, sent.secrets)
+const answerOf = (sent: Sent, raw: RawAnswer): NativeAnswer => {
+  const allowed = allowedHeaders(raw.lines, sent.secrets)
   const found = requestIds.find((name) => allowed[name] !== undefined)
   const context: ReadContext = {
     profile: sent.target.profile,
     model: sent.route.model,
     requestId: found === undefined ? null : (allowed[found] ?? null)
   }
-  const answer = (read: NativeAnswer["read"]): NativeAnswer => ({
-    head: { status: response.status, headers: response.headers },
+  const broken = (cause: unknown): ModelError => {
+    const { model, requestId: providerRequestId } = context
+    return makeModelError({ kind: "interrupted", status: null, code: networkCode(cause), model, providerRequestId })
+  }
+  return {
+    head: { status: raw.status, lines: raw.lines },
     allowed,
     context,
-    read,
+    read: raw.body === null ? Effect.succeed(null) : readOf(raw.body, broken),
+    flow: raw.body === null ? () => Effect.succeed(true) : flowOf(raw.body, broken),
     problem: (problem) => problemOf(sent, context, problem)
-  })
-  if (response.body === null) return Effect.succeed(answer(Effect.succeed(null)))
-  const reader = response.body.getReader()
-  return Effect.as(
-    Effect.addFinalizer(() => closing(sent, reader)),
-    answer(nextOf(sent, context, reader))
-  )
+  }
 }
 
+/** Sends; leaving the scope before the answer's end closes its connection. */
 const open = (
   options: SenderOptions,
   route: Route,
-  url: string,
-  init: RequestInit
+  target: Target,
+  outgoing: Outgoing
 ): Effect.Effect<NativeAnswer, ModelError, Scope.Scope> => {
-  const target = options.targetOf(route)
-  const controller = new AbortController()
-  const abort = (): void => controller.abort()
-  const call = abortable(
-    (signal) => {
-      signal.addEventListener("abort", abort, { once: true })
-      return target.fetch(url, { redirect: "manual", ...options.init, ...init, signal: controller.signal })
-    },
-    (cause) => makeModelError({ kind: "connection", status: null, code: networkCode(cause), model: route.model })
-  )
-  return Effect.flatMap(call, (response) => {
-    const malformed = options.wire === "messages" ? AnthropicResponseError : OpenAIResponseError
-    const secrets = secretsOf({ url, headers: target.headers })
-    const sent: Sent = { options, route, target, malformed, secrets, abort }
-    return response.ok ? answerOf(sent, response) : refused(sent, response)
+  const begin = Effect.callback<RawAnswer, ModelError>((resume) => {
+    const takeBack = target.exchange(outgoing, (begun) => {
+      if ("answer" in begun) return resume(Effect.succeed(begun.answer))
+      const code = networkCode(begun.cause)
+      resume(Effect.fail(makeModelError({ kind: "connection", status: null, code, model: route.model })))
+    })
+    return Effect.suspend(() => awaitAborted(takeBack()))
+  })
+  return Effect.flatMap(begin, (raw) => {
+    const sent: Sent = { options, route, target, secrets: secretsOf({ url: outgoing.url, headers: target.headers }) }
+    if (raw.status < 200 || raw.status > 299) return refused(sent, raw)
+    const answer = answerOf(sent, raw)
+    return raw.body === null ? Effect.succeed(answer) : Effect.as(Effect.addFinalizer(leaving(raw.body)), answer)
   })
 }
 
 export const makeSender = (options: SenderOptions): NativeSender => ({
   send: (route, text) => {
-    const { url, headers } = options.targetOf(route)
-    const body = options.method === "GET" || options.method === "HEAD" ? {} : { body: text }
-    return open(options, route, url, { method: options.method, headers, ...body })
+    const target = options.targetOf(route)
+    const { url, headers } = target
+    return open(options, route, target, { url, headers, method: "POST", body: text, init: options.init })
   },
   takeUp: (route, id, after) => {
     const target = options.targetOf(route)
-    const headers = new Headers(target.headers)
-    headers.delete("content-type")
-    headers.delete("content-length")
-    return open(options, route, options.keptAt?.(target.url, id, after) ?? target.url, { method: "GET", headers })
+    const url = options.keptAt?.(target.url, id, after) ?? target.url
+    const { "content-type": _type, "content-length": _length, ...headers } = target.headers
+    return open(options, route, target, { url, headers, method: "GET", body: null, init: options.init })
   }
 })

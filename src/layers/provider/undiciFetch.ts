@@ -159,6 +159,13 @@ export const make = (dispatcher?: Dispatcher): Fetch => {
   return dispatcher === undefined ? over(parts, sharedAgent(parts, proxies), true) : over(parts, dispatcher, false)
 }
 
+/** The process's shared agent itself; null = undici is not here. */
+export const processDispatcher = (): Dispatcher | null => {
+  const proxies = proxiesOf(environment())
+  const parts = undiciParts()
+  return parts === null ? null : sharedAgent(parts, proxies)
+}
+
 /** The same for who asks `textOf`: a small JSON body is not made a stream and read out of it again. */
 export const makeWithTexts = (): Fetch => {
   const proxies = proxiesOf(environment())

@@ -5,11 +5,12 @@ import type { ModelError } from "../../domain/failure/ModelError.ts"
 import type { Verdict } from "../../domain/provider/classify.ts"
 import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { Flaw, ReadContext } from "../../domain/wires/wireReply.ts"
+import type { HeadLines } from "./ByteSource.ts"
 
 /** Status and headers as the provider sent them. */
 export interface NativeHead {
   readonly status: number
-  readonly headers: Headers
+  readonly lines: HeadLines
 }
 
 export interface NativeAnswer {
@@ -19,6 +20,11 @@ export interface NativeAnswer {
   readonly context: ReadContext
   /** One network read; null = the body has ended. Interrupting it closes the connection. */
   readonly read: Effect.Effect<Uint8Array | null, ModelError>
+  /**
+   * Hands over reads as they come, in plain calls, until `taken` says false (false comes back) or the body has ended (true).
+   * Interrupting it closes the connection.
+   */
+  readonly flow: (taken: (bytes: Uint8Array) => boolean) => Effect.Effect<boolean, ModelError>
   readonly problem: (problem: Flaw | Verdict) => ModelError
 }
 

@@ -25,6 +25,7 @@ import type { Summarizer } from "../../services/Summarizer.ts"
 import type { Transcript } from "../../services/Transcript.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import type { Progress } from "./attemptWatch.ts"
+import { withLine } from "./ByteSource.ts"
 import type { NativeAnswer, NativeHead, NativeOut, NativeSender } from "./NativeSender.ts"
 import { isProblem, NativeView, type Brought } from "./NativeView.ts"
 import { NativeWindow } from "./NativeWindow.ts"
@@ -243,23 +244,58 @@ const readAsEvents = Effect.fnUntraced(function* (
   const text = decoder.decode(yield* readWhole(answer, first, progress, run))
   const read = readBodyRoughly(run.options.wire, answer.context, text, answer.allowed)
   if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
-  const headers = new Headers(answer.head.headers)
-  headers.set("content-type", "text/event-stream")
-  run.head = { status: answer.head.status, headers }
+  const { status, lines } = answer.head
+  run.head = { status, lines: withLine(lines, "content-type", "text/event-stream") }
   const body = parsedObject(text)
   if (body !== null) run.shownView.asEvents(body)
   const reply = run.shownView.end(run.window.usage, () => undefined)
   return isProblem(reply) ? yield* Effect.fail(answer.problem(reply)) : reply
 })
 
-const nextRead = (run: NativeRun, answer: NativeAnswer): Effect.Effect<Uint8Array | null, ModelError> => {
-  const { shownView } = run
-  if (!shownView.finished) return answer.read
+/** One stream that is read: what ended its reading before its end. */
+interface Reading {
+  isFirst: boolean
+  /** The first read, where it is that of a body. */
+  body: Uint8Array | null
+  problem: Flaw | Verdict | null
+}
+
+/** Takes one read; false = something has to be done before the next. */
+const takerOf = (run: NativeRun, answer: NativeAnswer, reading: Reading, meter: Meter, progress: Progress) => {
+  const { shownView, window } = run
+  const onBrought = note(run, meter, progress)
+  return (bytes: Uint8Array): boolean => {
+    const { finished, done } = shownView
+    progress.lastByteAt = run.now()
+    if (reading.isFirst && bytes.length > 0) {
+      reading.isFirst = false
+      if (run.taken === null && isBody(bytes)) {
+        reading.body = bytes
+        return false
+      }
+      run.head ??= answer.head
+    }
+    const problem = shownView.feed(bytes, window.usage, onBrought)
+    // Behind the word that ends an answer only the wire's own end changes anything.
+    if (shownView.finished) return finished && shownView.done === done
+    reading.problem = problem
+    return problem === null && !(run.isOpen && run.options.out.room() !== null)
+  }
+}
+
+/** Reads until something has to be done; true = the body has ended. */
+const readOn = (
+  run: NativeRun,
+  answer: NativeAnswer,
+  take: (bytes: Uint8Array) => boolean
+): Effect.Effect<boolean, ModelError> => {
+  const { finished, done } = run.shownView
+  if (!finished) return answer.flow(take)
   // The reply is whole: a connection that stays open or breaks now changes nothing.
-  const duration = shownView.done ? closingGrace : endingGrace
-  return Effect.timeoutOrElse(answer.read, { duration, orElse: () => Effect.succeed(null) }).pipe(
-    Effect.catch(() => Effect.succeed(null))
-  )
+  return Effect.timeoutOrElse(answer.flow(take), {
+    duration: done ? closingGrace : endingGrace,
+    orElse: () => Effect.succeed(true)
+  }).pipe(Effect.catch(() => Effect.succeed(true)))
 }
 
 const readStream = Effect.fnUntraced(function* (
@@ -269,22 +305,16 @@ const readStream = Effect.fnUntraced(function* (
   progress: Progress
 ): Effect.fn.Return<ModelReply, ModelError> {
   const { shownView, window } = run
-  const onBrought = note(run, meter, progress)
-  let isFirst = true
+  const reading: Reading = { isFirst: true, body: null, problem: null }
+  const take = takerOf(run, answer, reading, meter, progress)
   while (true) {
-    const bytes = yield* nextRead(run, answer)
-    if (bytes === null) break
-    progress.lastByteAt = run.now()
-    if (isFirst && bytes.length > 0) {
-      isFirst = false
-      if (run.taken === null && isBody(bytes)) return yield* readAsEvents(run, answer, bytes, progress)
-      run.head ??= answer.head
-    }
-    const problem = shownView.feed(bytes, window.usage, onBrought)
-    if (problem !== null && !shownView.finished) return yield* Effect.fail(answer.problem(problem))
+    const isOver = yield* readOn(run, answer, take)
+    if (reading.body !== null) return yield* readAsEvents(run, answer, reading.body, progress)
+    if (reading.problem !== null) return yield* Effect.fail(answer.problem(reading.problem))
+    if (isOver) break
     if (run.isOpen) yield* makeRoom(run, progress)
   }
-  const read = shownView.end(window.usage, onBrought)
+  const read = shownView.end(window.usage, note(run, meter, progress))
   const reply = isProblem(read) ? orNothingMore(run, answer, read) : read
   return isProblem(reply) ? yield* Effect.fail(answer.problem(reply)) : reply
 })

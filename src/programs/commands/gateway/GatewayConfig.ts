@@ -225,6 +225,8 @@ const checkedPolicy = (complain: Complain, name: string, given: FileRoute): Part
   const fields: Readonly<Record<string, unknown>> = {
     ...preset,
     ...fallbackAfterOf(preset),
+    // Many agents compact themselves when they are told that their input is too long.
+    compaction: { mode: given.compaction ?? "off" },
     ...own,
     ...(preset.routeHealth === null ? {} : { routeHealth: routeHealthOf(own["routeHealth"]) })
   }

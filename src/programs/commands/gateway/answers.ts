@@ -1,5 +1,5 @@
 /** Answers of the gateway's own, in the words of the API that was asked: what a client's SDK makes a typed error of. */
-import { jsonAnswer } from "./httpBridge.ts"
+import { jsonAnswer, type Answer } from "./Answer.ts"
 
 /** The wire a path belongs to; null = the gateway's own pages. */
 export type AnswerWire = "chat" | "responses" | "messages" | null
@@ -17,7 +17,7 @@ export interface Refusal {
 /** The client must not try again by itself: what it waits for is in Retry-After, when there is anything to wait for. */
 const final = { "x-should-retry": "false" }
 
-export const refuse = (wire: AnswerWire, refusal: Refusal): Response => {
+export const refuse = (wire: AnswerWire, refusal: Refusal): Answer => {
   const { status, type, anthropicType, code, message, headers = {} } = refusal
   const body =
     wire === "messages"
@@ -28,10 +28,18 @@ export const refuse = (wire: AnswerWire, refusal: Refusal): Response => {
 
 const invalid = { type: "invalid_request_error", anthropicType: "invalid_request_error" }
 
-export const badRequest = (wire: AnswerWire, message: string, code: string | null = null): Response =>
+export const badRequest = (wire: AnswerWire, message: string, code: string | null = null): Answer =>
   refuse(wire, { status: 400, ...invalid, code, message })
 
-export const tooLarge = (wire: AnswerWire, limit: number): Response =>
+export const encoded = (wire: AnswerWire): Answer =>
+  refuse(wire, {
+    status: 415,
+    ...invalid,
+    code: "unsupported_encoding",
+    message: "Send the body as it is, without a content-encoding."
+  })
+
+export const tooLarge = (wire: AnswerWire, limit: number): Answer =>
   refuse(wire, {
     status: 413,
     type: "invalid_request_error",
@@ -41,7 +49,7 @@ export const tooLarge = (wire: AnswerWire, limit: number): Response =>
     headers: { connection: "close" }
   })
 
-export const unauthorized = (wire: AnswerWire): Response =>
+export const unauthorized = (wire: AnswerWire): Answer =>
   refuse(wire, {
     status: 401,
     type: "authentication_error",
@@ -51,15 +59,15 @@ export const unauthorized = (wire: AnswerWire): Response =>
     headers: { "www-authenticate": "Bearer" }
   })
 
-export const notFound = (wire: AnswerWire, message: string, code = "not_found"): Response =>
+export const notFound = (wire: AnswerWire, message: string, code = "not_found"): Answer =>
   refuse(wire, { status: 404, type: "invalid_request_error", anthropicType: "not_found_error", code, message })
 
 /** A run that cannot be joined as asked. */
-export const runRefused = (wire: AnswerWire, status: number, message: string): Response =>
+export const runRefused = (wire: AnswerWire, status: number, message: string): Answer =>
   refuse(wire, { status, ...invalid, code: "run_not_joined", message })
 
 /** The gateway itself is full, or about to stop. */
-export const busy = (wire: AnswerWire, seconds: number, message: string): Response =>
+export const busy = (wire: AnswerWire, seconds: number, message: string): Answer =>
   refuse(wire, {
     status: 503,
     type: "server_error",
@@ -69,7 +77,7 @@ export const busy = (wire: AnswerWire, seconds: number, message: string): Respon
     headers: { "retry-after": String(seconds) }
   })
 
-export const overBudget = (wire: AnswerWire, limit: string, seconds: number): Response =>
+export const overBudget = (wire: AnswerWire, limit: string, seconds: number): Answer =>
   refuse(wire, {
     status: 429,
     type: "insufficient_quota",
@@ -80,7 +88,7 @@ export const overBudget = (wire: AnswerWire, limit: string, seconds: number): Re
   })
 
 /** Something broke in the gateway. Its words are in the log, without what it was working on. */
-export const broken = (wire: AnswerWire): Response =>
+export const broken = (wire: AnswerWire): Answer =>
   refuse(wire, {
     status: 500,
     type: "server_error",

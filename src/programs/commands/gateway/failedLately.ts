@@ -4,9 +4,11 @@
  * the one record it keeps.
  */
 
+import type { HeadLines } from "../../request/ByteSource.ts"
+
 export interface Told {
   readonly status: number
-  readonly headers: ReadonlyArray<readonly [string, string]>
+  readonly lines: HeadLines
   readonly body: string
 }
 

@@ -2,57 +2,20 @@
  * The gateway as an HTTP server. Every request is looked at from the outside in: its target, who asks, whether there is
  * room, its body, its route, its budget; then the one seam of native requests answers it.
  */
-import { createHash } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import type { AddressInfo, Socket } from "node:net"
-import { parsedObject } from "../../../domain/chat/json.ts"
-import type { NativeReceipt } from "../../../layers/native/callNative.ts"
+import type { AddressInfo } from "node:net"
+import { jsonAnswer, type Answer } from "./Answer.ts"
 import * as answers from "./answers.ts"
 import type { AnswerWire } from "./answers.ts"
 import type { Budgets } from "./budgets.ts"
-import { endpointOf, targetOf, type Endpoint, type Target } from "./endpoints.ts"
-import { isLoopback, type GatewayConfig, type GatewayKey, type ResolvedRoute } from "./GatewayConfig.ts"
-import { goneSignal, headersOnward, jsonAnswer, readRequestBody, writeAnswer } from "./httpBridge.ts"
-import type { makeKeyCheck } from "./keys.ts"
+import { endpointOf, targetOf, type Endpoint } from "./endpoints.ts"
 import { makeFailedLately, type FailedLately } from "./failedLately.ts"
+import type { GatewayParts } from "./GatewayParts.ts"
+import { goneSignal, readRequestBody } from "./httpBridge.ts"
+import { onNative } from "./nativeVisit.ts"
 import { makeRuns, type Runs } from "./runs.ts"
-
-export type Wire = NonNullable<AnswerWire>
-
-/** One call of the three APIs, ready to be answered. */
-export interface GatewayCall {
-  readonly wire: Wire
-  readonly route: ResolvedRoute
-  /** Model that takes over for this request only; null = the route's own fallbacks alone. */
-  readonly fallback: string | null
-  readonly target: Target
-  readonly headers: Record<string, string>
-  readonly text: string
-  readonly signal: AbortSignal
-  readonly onEnd: (receipt: NativeReceipt) => void
-}
-
-/** What the server asks others to do. Everything in it is of one configuration: a reload brings a new one. */
-export interface GatewayParts {
-  readonly config: GatewayConfig
-  readonly keyOf: ReturnType<typeof makeKeyCheck>
-  readonly native: (call: GatewayCall) => Promise<Response>
-  /** Any other call of the API. */
-  readonly proxy: (call: {
-    readonly method: string
-    readonly target: Target
-    readonly headers: Record<string, string>
-    readonly body: Buffer | null
-    readonly signal: AbortSignal
-  }) => Promise<Response>
-  /** The pages of the gateway itself; null = there is none of that kind. */
-  readonly page: (endpoint: Endpoint, accept: string) => Promise<Response | null>
-  readonly worstOf: (
-    route: ResolvedRoute,
-    text: string,
-    body: Readonly<Record<string, unknown>>
-  ) => { readonly tokens: number; readonly usd: number | null }
-}
+import { isOpenToAll, mayEnter, onwardFor, type Visit } from "./Visit.ts"
+import { writeAnswer } from "./writeAnswer.ts"
 
 export interface GatewayServer {
   readonly address: string
@@ -81,206 +44,7 @@ const maxHeaderBytes = 65_536
 const wireOf = (endpoint: Endpoint, path: string): AnswerWire =>
   endpoint._tag === "Native" ? endpoint.wire : path.startsWith("/v1/messages") ? "messages" : "chat"
 
-const routeFor = (config: GatewayConfig, wire: Wire, model: string | null): ResolvedRoute | null =>
-  (model === null ? undefined : config.routes.get(model)) ??
-  config.routes.get(`* ${wire}`) ??
-  config.routes.get("*") ??
-  null
-
-const utf8 = new TextDecoder("utf-8", { fatal: true })
-
-/** The body of a call as text and as an object; or the refusal that says what is wrong with it. */
-const readCall = (
-  wire: Wire,
-  body: Buffer
-): { readonly text: string; readonly object: Readonly<Record<string, unknown>> } | Response => {
-  let text: string
-  try {
-    text = utf8.decode(body)
-  } catch {
-    return answers.badRequest(wire, "The body is not UTF-8.")
-  }
-  const object = parsedObject(text)
-  return object === null ? answers.badRequest(wire, "The body is not a JSON object.") : { text, object }
-}
-
-const modelIn = (object: Readonly<Record<string, unknown>>): string | null => {
-  const { model } = object
-  return typeof model === "string" && model !== "" ? model : null
-}
-
-/** Whether the other end of a connection is this machine. */
-const isLocal = (socket: Socket): boolean => {
-  const address = (socket.remoteAddress ?? "").replace(/^::ffff:/, "")
-  return isLoopback(address)
-}
-
-/** One request on its way through the gateway. */
-interface Visit {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
-  readonly parts: GatewayParts
-  readonly budgets: Budgets
-  readonly runs: Runs
-  readonly failedLately: FailedLately
-  readonly key: GatewayKey | null
-  readonly endpoint: Endpoint
-  readonly target: Target
-  readonly wire: AnswerWire
-}
-
-const onNative = async (visit: Visit, wire: Wire): Promise<Response> => {
-  const { parts, request, response } = visit
-  const { config } = parts
-  const encoding = request.headers["content-encoding"]
-  if (encoding !== undefined && encoding !== "identity")
-    return answers.refuse(wire, {
-      status: 415,
-      type: "invalid_request_error",
-      anthropicType: "invalid_request_error",
-      code: "unsupported_encoding",
-      message: "Send the body as it is, without a content-encoding."
-    })
-  const body = await readRequestBody(request, config.bodyBytes)
-  if (body === "too_large") return answers.tooLarge(wire, config.bodyBytes)
-  if (body === "broken") return answers.badRequest(wire, "The body did not come whole.")
-  const read = readCall(wire, body)
-  if (read instanceof Response) return read
-  const model = modelIn(read.object)
-  if (model === null)
-    return answers.badRequest(wire, "The field model is missing: it names the model to ask.", "model_required")
-  const asked = routeFor(config, wire, model)
-  if (asked === null)
-    return answers.notFound(
-      wire,
-      `No route serves the model ${JSON.stringify(model.slice(0, 200))}.`,
-      "model_not_found"
-    )
-  const id = request.headers["x-holdfast-run-id"]
-  if (id === undefined || id === "") return askOnce(visit, { wire, asked, ...read }, goneSignal(response))
-  return onRun(visit, { wire, asked, ...read }, String(id))
-}
-
-/** A request that has been read and has a route. */
-interface ReadCall {
-  readonly wire: Wire
-  readonly asked: ResolvedRoute
-  readonly text: string
-  readonly object: Readonly<Record<string, unknown>>
-}
-
-/** A run is its caller's: the id of another key is another run. */
-const onRun = async (visit: Visit, call: ReadCall, id: string): Promise<Response> => {
-  const { wire } = call
-  const { request, runs, key, target } = visit
-  if (!/^[\w.:-]{1,128}$/.test(id))
-    return answers.badRequest(wire, "The header x-holdfast-run-id is not 1 to 128 letters, digits or any of _ . : -")
-  const given = String(request.headers["x-holdfast-offset"] ?? "0")
-  if (!/^\d{1,15}$/.test(given))
-    return answers.badRequest(wire, "The header x-holdfast-offset is not a number of bytes.")
-  const digest = createHash("sha256").update(`${target.path}\n${call.text}`).digest("hex")
-  // Leaving does not end it: that is what the id is there for.
-  const goesOn = new AbortController().signal
-  const attached = await runs.attach(`${key?.name ?? ""}\u0000${id}`, digest, Number(given), () =>
-    askOnce(visit, call, goesOn)
-  )
-  switch (attached._tag) {
-    case "Answer":
-      return attached.answer
-    case "Other":
-      return answers.runRefused(wire, 409, "The x-holdfast-run-id is that of another request.")
-    case "Gone":
-      return answers.runRefused(wire, 410, "The bytes at x-holdfast-offset are not kept any more.")
-    case "Beyond":
-      return answers.runRefused(wire, 416, "The answer ended before x-holdfast-offset.")
-  }
-}
-
-/** What is asked of whom; not the body as it is, since agents write a new turn's number into each repetition. */
-const digestOf = ({ key, target, request }: Visit, { object }: ReadCall): string => {
-  const fallback = request.headers["x-holdfast-fallback"] ?? ""
-  const asked = [key?.name ?? "", target.path, fallback, object["model"], object["messages"] ?? object["input"]]
-  return createHash("sha256").update(JSON.stringify(asked)).digest("hex")
-}
-
-/** Recovery has tried for as long as it may: the same request at once would only do it all again. */
-const isExhausted = (answer: Response, began: number): boolean =>
-  (answer.status >= 500 || answer.status === 408) &&
-  answer.headers.get("x-should-retry") === "false" &&
-  answer.headers.has("x-holdfast-trail") &&
-  performance.now() - began > worthKeepingMillis
-
-/** A failure that came at once costs little to come by again. */
-const worthKeepingMillis = 1_000
-
-/** Asks; or tells again what the very same request was told a moment ago, when its client does not read what it is told. */
-const askOnce = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promise<Response> => {
-  const { failedLately } = visit
-  const told = failedLately.again(() => digestOf(visit, call))
-  if (told !== null)
-    return new Response(told.body, {
-      status: told.status,
-      headers: [
-        ...told.headers.map(([name, value]): [string, string] => [name, value]),
-        ["x-holdfast-repeated", "true"]
-      ]
-    })
-  const began = performance.now()
-  const answer = await askNative(visit, call, signal)
-  if (!isExhausted(answer, began)) return answer
-  const body = await answer.clone().text()
-  failedLately.keep(digestOf(visit, call), { status: answer.status, headers: [...answer.headers], body })
-  return answer
-}
-
-const askNative = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promise<Response> => {
-  const { wire, asked, text, object } = call
-  const { parts, request, budgets, key, target } = visit
-  const { config } = parts
-  const admitted = budgets.admit(key, parts.worstOf(asked, text, object))
-  const route = admitted._tag === "Admitted" ? asked : cheaperOf(config, key)
-  if (route === null || (admitted._tag === "Refused" && route === asked))
-    return admitted._tag === "Refused"
-      ? answers.overBudget(wire, admitted.limit, admitted.seconds)
-      : answers.broken(wire)
-  const fallback = request.headers["x-holdfast-fallback"]
-  return parts.native({
-    wire,
-    route,
-    fallback: typeof fallback === "string" && fallback !== "" ? fallback : null,
-    target,
-    headers: onwardFor(visit, route),
-    text,
-    signal,
-    onEnd: ({ billed, trail }) => {
-      if (admitted._tag !== "Admitted") return
-      const usd = trail.reduce<number | null>(
-        (sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd),
-        0
-      )
-      admitted.settle({ tokens: (billed.promptTokens ?? 0) + (billed.completionTokens ?? 0), usd })
-    }
-  })
-}
-
-/** The route that serves a key whose budget in USD is used up; null = none does. */
-const cheaperOf = (config: GatewayConfig, key: GatewayKey | null): ResolvedRoute | null => {
-  const name = key?.budget?.cheaperRoute
-  return name === undefined ? null : (config.routes.get(name) ?? null)
-}
-
-/** A gateway without keys and an upstream without one pass the caller's own on: that is what it is there for. */
-const onwardFor = (visit: Visit, route: ResolvedRoute | null): Record<string, string> => {
-  const headers = headersOnward(visit.request)
-  if (visit.parts.config.keys.length > 0 || (route !== null && route.upstream.apiKey !== null)) return headers
-  for (const name of ["authorization", "x-api-key", "api-key"]) {
-    const value = visit.request.headers[name]
-    if (typeof value === "string") headers[name] = value
-  }
-  return headers
-}
-
-const onProxied = async (visit: Visit): Promise<Response> => {
+const onProxied = async (visit: Visit): Promise<Answer> => {
   const { parts, request, response, target, wire } = visit
   const method = request.method ?? "GET"
   const hasBody = method !== "GET" && method !== "HEAD"
@@ -290,7 +54,7 @@ const onProxied = async (visit: Visit): Promise<Response> => {
   return parts.proxy({ method, target, headers: onwardFor(visit, null), body, signal: goneSignal(response) })
 }
 
-const answerTo = async (visit: Visit): Promise<Response> => {
+const answerTo = async (visit: Visit): Promise<Answer> => {
   const { endpoint, parts, target, wire, request } = visit
   switch (endpoint._tag) {
     case "Native":
@@ -302,20 +66,8 @@ const answerTo = async (visit: Visit): Promise<Response> => {
     case "Crooked":
       return answers.badRequest(wire, "The path is written in a way that could mean another one.")
     default:
-      return (
-        (await parts.page(endpoint, request.headers.accept ?? "")) ?? answers.notFound(wire, "There is no such page.")
-      )
+      return (await parts.page(endpoint)) ?? answers.notFound(wire, "There is no such page.")
   }
-}
-
-const isOpenToAll = (endpoint: Endpoint): boolean => endpoint._tag === "Health" || endpoint._tag === "Ready"
-
-/** Pages of the gateway are for this machine, and for those who have a key; its API is for those who have a key. */
-const mayEnter = (endpoint: Endpoint, config: GatewayConfig, key: GatewayKey | null, socket: Socket): boolean => {
-  if (isOpenToAll(endpoint)) return true
-  if (config.keys.length === 0) return isLocal(socket)
-  const isOwnPage = ["Metrics", "Trail", "Dashboard"].includes(endpoint._tag)
-  return key !== null || (isOwnPage && isLocal(socket))
 }
 
 /** A fault of the HTTP itself is answered once, in words, and the connection is closed. */

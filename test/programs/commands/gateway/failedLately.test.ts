@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeFailedLately } from "../../../../src/programs/commands/gateway/failedLately.ts"
 
-const told = { status: 503, headers: [["x-should-retry", "false"]] as const, body: "{}" }
+const told = { status: 503, lines: [["x-should-retry", "false"]] as const, body: "{}" }
 
 describe("a failure that was just told", () => {
   it("is told again to the same request, and to no other", () => {

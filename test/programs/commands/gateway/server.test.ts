@@ -247,7 +247,7 @@ describe("the gateway", () => {
   it("lets requests under way end while it stops, and takes no new one", async () => {
     const { server } = await start()
     const under = ask({ baseUrl: `${server.address}/v1`, wire: "chat", model: "ok" })
-    await new Promise((resolve) => setTimeout(resolve, 30))
+    while (server.inFlight() === 0) await new Promise((resolve) => setTimeout(resolve, 5))
     const drained = server.drain(10_000)
     assert.strictEqual((await under).text, wholeText)
     await drained
