@@ -46,6 +46,13 @@ const healthWords = (health: RouteHealthConfig | null): string =>
 /** `overload`, `serverError` ...: how many in a row; a class that is absent never leads to a fallback. */
 const after = Schema.optionalKey(Positive)
 
+/** What is gone does not come back for being asked again. */
+const atOnce = Schema.optionalKey(
+  Schema.Int.check(
+    Schema.makeFilter((value: number) => value === 1, { message: "must be 1: what is gone is left at once" })
+  )
+)
+
 export const policyFields = {
   retry: field(Schema.Array(RetryClass), {
     about: "outcomes that are asked again; http429 and http529 look at the status alone",
@@ -150,7 +157,7 @@ export const policyFields = {
       connection: after,
       rateLimit: after,
       overflow: after,
-      gone: after
+      gone: atOnce
     }),
     {
       about:

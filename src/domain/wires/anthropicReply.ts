@@ -10,6 +10,7 @@ import {
   bodyFlaw,
   Deviations,
   empty,
+  emptyBody,
   flaw,
   flawOfCalls,
   isFlaw,
@@ -201,7 +202,7 @@ export const readBody = (
   text: string,
   headers: HeaderMap
 ): Result.Result<ModelReply, Flaw | Verdict> => {
-  if (text.trim() === "") return Result.fail(empty())
+  if (text.trim() === "") return Result.fail(emptyBody)
   const parsed = parse(text)
   if (Result.isFailure(parsed)) return Result.fail(bodyFlaw(parsed.failure))
   const body = parsed.success

@@ -146,6 +146,19 @@ const answerForm = (format: unknown, config: unknown): Json => {
   return { output_config: { ...(isObject(config) ? config : {}), format: own } }
 }
 
+/**
+ * Manual thinking is refused in the middle of a tool loop that began without: the last assistant turn must start with
+ * thinking. The loop of another model goes on without. Source: platform.claude.com/docs/en/build-with-claude/thinking
+ */
+const thinkingParam = (thinking: unknown, turns: ReadonlyArray<Turn>): Json => {
+  if (thinking === undefined) return {}
+  const last = turns.findLast(({ role }) => role === "assistant")?.content ?? []
+  const isInLoop = turns.at(-1)?.content.some((block) => block["type"] === "tool_result") === true
+  const hasThought = last[0]?.["type"] === "thinking" || last[0]?.["type"] === "redacted_thinking"
+  const isManual = isObject(thinking) && thinking["type"] === "enabled"
+  return isManual && isInLoop && !hasThought ? {} : { thinking }
+}
+
 /** This API demands a budget: sent where the policy has none. */
 const demandedTokens = 8_000
 
@@ -164,6 +177,7 @@ export const toBody = (
     tool_choice: choice,
     parallel_tool_calls: isParallel,
     response_format: format,
+    thinking,
     ...params
   } = wellFormedJson(request.params ?? {})
   const { messages, tools, wireName } = fit(request, profile)
@@ -174,15 +188,17 @@ export const toBody = (
     const text = textOf(message)
     return isBlank(text) ? [] : [{ type: "text", text }]
   })
+  const turns = turnsOf(messages, leading, markers)
   return {
     ...params,
+    ...thinkingParam(thinking, turns),
     ...(stop === undefined ? {} : { stop_sequences: Array.isArray(stop) ? stop : [stop] }),
     ...answerForm(format, params["output_config"]),
     ...(tools.length === 0 ? {} : toolChoice(choice, isParallel, wireName)),
     model: request.model,
     max_tokens: request.maxOutputTokens ?? demandedTokens,
     ...(system.length === 0 ? {} : { system: marked(system, markers.system) }),
-    messages: turnsOf(messages, leading, markers),
+    messages: turns,
     ...(tools.length === 0 ? {} : { tools: marked(tools.map(toTool), markers.tools) }),
     ...(stream ? { stream: true } : {})
   }

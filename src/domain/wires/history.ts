@@ -128,10 +128,27 @@ class CallIds {
 /** The text of a call's arguments as one JSON object. What the model broke, its tool's result tells. */
 export const argumentsText = (text: string): string => (parsedObject(text) === null ? "{}" : text)
 
-/** A custom tool takes any text; on a wire without such tools its call is one like any other. */
+const isCustom = (call: MessageToolCall): boolean => call.provider_meta?.["custom"] === true
+
+/** A custom tool takes any text; on a wire without such tools its call is one like any other, with the text as a field. */
 const inputText = (call: MessageToolCall, { returns }: ProviderProfile): string => {
   const { arguments: text } = call.function
-  return call.provider_meta?.["custom"] === true && returns.call.includes("custom") ? text : argumentsText(text)
+  if (!isCustom(call)) return argumentsText(text)
+  return returns.call.includes("custom") ? text : JSON.stringify({ input: text })
+}
+
+/** Another model's calls lose their mark: the text of a custom one is a field before that. */
+const withPlainCalls = (messages: ReadonlyArray<Message>, model: string): ReadonlyArray<Message> => {
+  const isOther = (call: MessageToolCall): boolean => isCustom(call) && call.provider_meta?.model !== model
+  return messages.map((message) => {
+    if (!isAssistant(message) || message.tool_calls?.some(isOther) !== true) return message
+    const calls = message.tool_calls.map((call) =>
+      isOther(call)
+        ? { ...call, function: { ...call.function, arguments: JSON.stringify({ input: call.function.arguments }) } }
+        : call
+    )
+    return { ...message, tool_calls: calls }
+  })
 }
 
 /** Fields of an answer that no request takes, whoever put them into the history. */
@@ -304,7 +321,7 @@ export const fit = (
 ): Fitted => {
   const names = namesOf(request, profile)
   const fitting: Fitting = { profile, names, ids: new CallIds(profile.callIds), model: request.model }
-  const own = withoutEmptyTurns(withoutForeign(request.messages, request.model))
+  const own = withoutEmptyTurns(withoutForeign(withPlainCalls(request.messages, request.model), request.model))
   return {
     messages: own.map((message) => wellFormedJson(fitMessage(message, fitting))),
     tools: (request.tools ?? []).map((tool) => wellFormedJson(fitTool(tool, names))),

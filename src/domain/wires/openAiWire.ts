@@ -27,7 +27,7 @@ import {
 import {
   bodyFlaw,
   Deviations,
-  empty,
+  emptyBody,
   flaw,
   flawOfCalls,
   isFlaw,
@@ -88,7 +88,7 @@ export const readBody = (
   text: string,
   headers: Readonly<Record<string, string>>
 ): Result.Result<ModelReply, Flaw | Verdict> => {
-  if (text.trim() === "") return Result.fail(empty())
+  if (text.trim() === "") return Result.fail(emptyBody)
   const parsed = parse(text)
   if (Result.isFailure(parsed)) return Result.fail(bodyFlaw(parsed.failure))
   const body = parsed.success

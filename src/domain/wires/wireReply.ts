@@ -26,7 +26,11 @@ export const cut = (code: string, usage: Usage.Usage | null = null): Flaw => ({ 
 export const bodyFlaw = (fault: JsonFault): Flaw =>
   fault === "cut" ? cut("body_cut") : flaw(fault === "too_deep" ? "nested_too_deep" : "not_json")
 
+/** A reply that says nothing. */
 export const empty = (usage: Usage.Usage | null = null): Flaw => ({ kind: "empty_reply", code: "empty_reply", usage })
+
+/** No reply at all: a body of nothing. */
+export const emptyBody: Flaw = { kind: "empty_reply", code: "empty_body", usage: null }
 
 export const isFlaw = (value: unknown): value is Flaw =>
   isObject(value) && "kind" in value && "code" in value && "usage" in value

@@ -1,6 +1,7 @@
 /** Bodies of answers, read as far as their limits go and no further: what is left is not taken, the line is closed. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { isWholeBody } from "../../domain/chat/json.ts"
 import type { ByteSource } from "../../programs/request/ByteSource.ts"
 import { awaitAborted } from "./abortable.ts"
 
@@ -11,24 +12,81 @@ export class AnswerTooLarge extends Error {
 
 type Body = ReadableStream<Uint8Array> | null
 
-/** All of a body as text; past `limit` bytes the rest is given up and the promise rejects with `AnswerTooLarge`. */
-export const readText = async (body: Body, limit: number): Promise<string> => {
-  if (body === null) return ""
+/** A body as far as it has come. */
+export interface TextSoFar {
+  readonly text: string
+  /** The text is a whole value, but its line is open: what else comes until it closes. null = it has closed. */
+  readonly open: { readonly rest: () => Promise<string>; readonly close: () => Promise<void> } | null
+}
+
+/** Rounds of promises within which an end that is already here is seen. No timer: a drill's time is not the process's. */
+const soonRounds = 16
+
+const isSoon = async (settled: Promise<unknown>): Promise<boolean> => {
+  let isSettled = false
+  const seen = (): void => void (isSettled = true)
+  settled.then(seen, seen)
+  for (let round = 0; round < soonRounds && !isSettled; round += 1) await Promise.resolve()
+  return isSettled
+}
+
+/**
+ * A body as text, to its end or to where it is a whole value on an open line; past `limit` bytes the rest is given up and
+ * the promise rejects with `AnswerTooLarge`.
+ */
+export const readText = async (body: Body, limit: number): Promise<TextSoFar> => {
+  if (body === null) return { text: "", open: null }
   const reader = body.getReader()
   const decoder = new TextDecoder()
   let text = ""
   let bytes = 0
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    bytes += value.byteLength
-    if (bytes > limit) {
-      await reader.cancel().catch(() => undefined)
-      throw new AnswerTooLarge()
+  let next = reader.read()
+  const readOn = async (isEnough: () => Promise<boolean>): Promise<boolean> => {
+    for (;;) {
+      if (await isEnough()) return false
+      const { done, value } = await next.catch((cause: unknown) => {
+        // A line that breaks behind a whole value has said all there was.
+        if (!isWholeBody(text)) throw cause
+        return { done: true, value: undefined } as const
+      })
+      if (done) {
+        text += decoder.decode()
+        return true
+      }
+      bytes += value.byteLength
+      if (bytes > limit) {
+        await reader.cancel().catch(() => undefined)
+        throw new AnswerTooLarge()
+      }
+      text += decoder.decode(value, { stream: true })
+      next = reader.read()
     }
-    text += decoder.decode(value, { stream: true })
+  }
+  const isOpen = async (): Promise<boolean> => isWholeBody(text) && !(await isSoon(next))
+  if (await readOn(isOpen)) return { text, open: null }
+  return {
+    text,
+    open: {
+      rest: () => readOn(() => Promise.resolve(false)).then(() => text),
+      close: () => reader.cancel()
+    }
   }
 }
+
+/**
+ * How long usage and the wire's own end may come behind a reply that is whole, comments and blanks or not: it is not lost
+ * to a hanging line.
+ */
+export const endingGraceMillis = 5_000
+
+/** The whole text: an open line has its grace and is closed then, and one that breaks off changes nothing. */
+export const wholeText = ({ text, open }: TextSoFar): Effect.Effect<string> =>
+  open === null
+    ? Effect.succeed(text)
+    : Effect.promise(() => open.rest().catch(() => text)).pipe(
+        Effect.timeoutOrElse({ duration: endingGraceMillis, orElse: () => Effect.succeed(text) }),
+        Effect.ensuring(Effect.suspend(() => awaitAborted(open.close())))
+      )
 
 /** A body that has been read, under the same limit. */
 export const checkedText = (text: string, limit: number): string => {

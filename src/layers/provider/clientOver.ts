@@ -27,7 +27,7 @@ import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets
 import { EventAssembler, eventsAsReply } from "./EventAssembler.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
 import { sourceOf } from "./byteStreams.ts"
-import { AnswerTooLarge, checkedText, readErrorText, readText } from "./answerBody.ts"
+import { AnswerTooLarge, checkedText, readErrorText, readText, wholeText } from "./answerBody.ts"
 import { inGateway, runIdOf } from "./repeatHeader.ts"
 import { networkCode } from "./networkCode.ts"
 import { drain, formatOf, readEvents, type Exchanges } from "./providerAnswer.ts"
@@ -206,13 +206,18 @@ const generate = (line: Line, request: WireRequest): Effect.Effect<ModelReply, M
           head = known
           const { replyBytes } = limitsOf(request)
           const body =
-            known.text === null ? await readText(response.body, replyBytes) : checkedText(known.text, replyBytes)
+            known.text === null
+              ? await readText(response.body, replyBytes)
+              : { text: checkedText(known.text, replyBytes), open: null }
           return { head: known, body }
         },
         (cause) => cause
       ).pipe(Effect.catch((cause) => failed(line, request, cause, head)))
     }),
-    Effect.flatMap(({ head, body }) => Effect.fromResult(readWhole(head, body)))
+    Effect.flatMap(({ head, body }) => {
+      const result = (text: string) => Effect.fromResult(readWhole(head, text))
+      return body.open === null ? result(body.text) : Effect.flatMap(wholeText(body), result)
+    })
   )
 
 /** A stream whose headers have come. */

@@ -5,12 +5,13 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import type { AnswerLimits } from "../../domain/chat/AnswerLimits.ts"
-import { isJson } from "../../domain/chat/json.ts"
+import { isJson, isWholeBody } from "../../domain/chat/json.ts"
 import type { Verdict } from "../../domain/provider/classify.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import type { ModelError } from "../../domain/failure/ModelError.ts"
 import type { ModelPart } from "../../domain/chat/ModelReply.ts"
 import { awaitAborted } from "./abortable.ts"
+import { endingGraceMillis } from "./answerBody.ts"
 import type { Sent } from "./answerHeaders.ts"
 import type { EventAssembler } from "./EventAssembler.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
@@ -92,12 +93,6 @@ const isNews = (part: ModelPart): boolean => part._tag !== "Life"
 const closingGraceMillis = 250
 
 /**
- * How long usage and the wire's own end may come behind a finish reason, comments or not: a whole reply is not lost to
- * a hanging line. Counted while the line is read, so that a slow consumer takes nothing of it.
- */
-const endingGraceMillis = 5_000
-
-/**
  * Reads on behind a reply that is over, so that its connection can be used again, and closes it when the server does
  * not end. Nobody waits for it, and it keeps no process alive.
  */
@@ -140,7 +135,7 @@ interface Reading {
   kept: string
   isOver: boolean
   bytes: number
-  /** What is left of the time that the end of a whole reply may take. */
+  /** What is left of the time that the end of a whole reply may take, counted while the line is read. */
   graceMillis: number
 }
 
@@ -227,8 +222,9 @@ const pull = (reading: Reading): Pulled => {
   }
   const whole = assembler.whole()
   if (whole !== null) return emit(reading, whole)
-  return Effect.matchEffect(assembler.finished ? readInGrace(reading) : readOnce(reading), {
-    onFailure: (error) => (assembler.finished ? end(reading, "") : Effect.fail(error)),
+  const isWhole = assembler.finished || (reading.format === "body" && isWholeBody(reading.kept))
+  return Effect.matchEffect(isWhole ? readInGrace(reading) : readOnce(reading), {
+    onFailure: (error) => (isWhole ? end(reading, "") : Effect.fail(error)),
     onSuccess: (result) => onRead(reading, result)
   })
 }

@@ -1,6 +1,8 @@
 /** One logical request without a stream: the driver that sets a partial reply aside and continues from it. */
 import * as Effect from "effect/Effect"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
+import type { ModelError } from "../../domain/failure/ModelError.ts"
+import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import { nothingSeen } from "../../domain/recovery/Outcome.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
@@ -22,16 +24,26 @@ export const complete = (options: CompleteOptions): Effect.Effect<ModelReply, Re
   let last: ModelReply | null = null
   /** The partial a raise has set aside. */
   let aside: ModelReply | null = null
+  const orNothingMore =
+    (plan: AttemptPlan) =>
+    (error: ModelError): Effect.Effect<ModelReply, ModelError> => {
+      const reply = exchange.nothingMore(error, plan)
+      return reply === null ? Effect.fail(error) : Effect.succeed(reply)
+    }
   const driver: AttemptDriver = {
     streaming: false,
     promptTokens: exchange.promptTokens,
     fault: exchange.fault,
     attempt: (plan) => {
       last = null
-      return Effect.map(options.clientOf(plan.route.client).generate(exchange.wire(plan)), (reply) => {
-        last = reply
-        return reply
-      })
+      const generated = options.clientOf(plan.route.client).generate(exchange.wire(plan))
+      return generated.pipe(
+        Effect.catch(orNothingMore(plan)),
+        Effect.map((reply) => {
+          last = reply
+          return reply
+        })
+      )
     },
     classify: (result, plan, durationMillis) => exchange.classify(result, plan, durationMillis, nothingSeen),
     prepare: (action) =>

@@ -13,6 +13,7 @@ import type { ModelRequest, Role, WireRequest } from "../../domain/chat/ModelReq
 import type { Outcome, Seen } from "../../domain/recovery/Outcome.ts"
 import type { RecoveryPolicy, Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import * as RequestWindow from "../../domain/chat/RequestWindow.ts"
+import * as Usage from "../../domain/chat/Usage.ts"
 import { guarded } from "../../domain/chat/TokenEstimate.ts"
 import { outcomeOfError, outcomeOfReply } from "../../domain/recovery/outcomeOf.ts"
 import type { TokenEstimate } from "../../services/Overrides.ts"
@@ -48,6 +49,8 @@ export interface Exchange {
     durationMillis: number,
     seen: Seen
   ) => Outcome
+  /** An empty continuation says that there is nothing left to say: what has come before is the reply. null = it is none. */
+  readonly nothingMore: (error: ModelError, plan: AttemptPlan) => ModelReply | null
   /** A fragment as the model wrote it: what it repeats of the fragments before it is dropped under `seamRepair`. */
   readonly keep: (fragment: string) => void
   /** A fragment as a consumer has seen it. */
@@ -70,6 +73,20 @@ export interface WindowSnapshot {
 /** What a route may be sent of the messages: no part that is bound to another model, no thinking it does not take. */
 const ownOf = (route: Route, messages: ReadonlyArray<Message>): ReadonlyArray<Message> =>
   withoutForeign(route.thinking ? messages : withoutThinking(messages), route.model)
+
+const emptyReply = ({ usage, providerRequestId }: ModelError, model: string): ModelReply => ({
+  text: null,
+  refusal: null,
+  reasoning: null,
+  reasoningParts: [],
+  toolCalls: [],
+  finishReason: "stop",
+  usage: usage ?? Usage.unknown,
+  model,
+  servedModel: null,
+  providerRequestId,
+  warnings: []
+})
 
 /** What tells a repetition, and where its answer may be already. */
 const repeatable = (keep: RequestKeeper, attempt: number): Pick<WireRequest, "idempotencyKey" | "takeUp"> => ({
@@ -169,6 +186,10 @@ export const makeExchange = (options: ExchangeOptions): Exchange => {
       Result.isFailure(result)
         ? outcomeOfError(policy, result.failure, plan, seen)
         : outcomeOfReply(result.success, plan, durationMillis, seen, options.passTruncated === true),
+    nothingMore: (error, plan) =>
+      standing.window.fragments.length > 0 && error.kind === "empty_reply" && error.code === "empty_reply"
+        ? emptyReply(error, plan.route.model)
+        : null,
     keep: (fragment) => keepShown(mended(standing, fragment, policy)),
     keepShown,
     compact: compactOf(standing, options, promptTokens),

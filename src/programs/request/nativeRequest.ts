@@ -6,7 +6,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
-import { parsedObject } from "../../domain/chat/json.ts"
+import { isJson, parsedObject } from "../../domain/chat/json.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import * as Usage from "../../domain/chat/Usage.ts"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
@@ -65,7 +65,7 @@ export interface NativeReply {
 }
 
 /** How long usage and the wire's own end may come behind a finish reason, and how long a server may take to close. */
-const endingGrace = "5 seconds"
+const endingGraceMillis = 5_000
 const closingGrace = "250 millis"
 
 const decoder = new TextDecoder()
@@ -192,6 +192,24 @@ const makeRoom = (run: NativeRun, progress: Progress): Effect.Effect<void> => {
   })
 }
 
+/** The bytes are one JSON value: the text is only looked through when its last piece ends like one. */
+const isWholeBody = (reads: ReadonlyArray<Uint8Array>): boolean => {
+  const last = reads.findLast((read) => decoder.decode(read).trim() !== "")
+  return (
+    last !== undefined && /[}\]]\s*$/.test(decoder.decode(last.subarray(-64))) && isJson(decoder.decode(joined(reads)))
+  )
+}
+
+/** What comes behind a whole body, within its grace: an open line, and one that breaks off, change nothing. */
+const readBehind = (answer: NativeAnswer, sinceMillis: number): Effect.Effect<Uint8Array | null> =>
+  answer.read.pipe(
+    Effect.timeoutOrElse({
+      duration: Math.max(0, endingGraceMillis + sinceMillis),
+      orElse: () => Effect.succeed(null)
+    }),
+    Effect.orElseSucceed(() => null)
+  )
+
 const readWhole = Effect.fnUntraced(function* (
   answer: NativeAnswer,
   first: Uint8Array | null,
@@ -200,8 +218,10 @@ const readWhole = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Uint8Array, ModelError> {
   const reads: Array<Uint8Array> = first === null ? [] : [first]
   let size = first?.length ?? 0
+  let whole: { readonly since: number } | null = null
   while (true) {
-    const read = yield* answer.read
+    whole = isWholeBody(reads) ? (whole ?? { since: run.now() }) : null
+    const read = yield* whole === null ? answer.read : readBehind(answer, whole.since - run.now())
     if (read === null) return joined(reads)
     progress.lastByteAt = run.now()
     reads.push(read)
@@ -293,7 +313,7 @@ const readOn = (
   if (!finished) return answer.flow(take)
   // The reply is whole: a connection that stays open or breaks now changes nothing.
   return Effect.timeoutOrElse(answer.flow(take), {
-    duration: done ? closingGrace : endingGrace,
+    duration: done ? closingGrace : endingGraceMillis,
     orElse: () => Effect.succeed(true)
   }).pipe(Effect.catch(() => Effect.succeed(true)))
 }

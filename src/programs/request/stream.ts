@@ -162,7 +162,14 @@ const makeDriver = (
       const { reply } = cell.view
       return reply === null ? Effect.fail(interrupted(null)) : Effect.succeed(reply)
     })
-    return Effect.andThen(Stream.runForEachArray(options.clientOf(client).stream(exchange.wire(plan)), onRead), ended)
+    const parts = options.clientOf(client).stream(exchange.wire(plan))
+    return Stream.runForEachArray(parts, onRead).pipe(
+      Effect.andThen(ended),
+      Effect.catch((error) => {
+        const reply = exchange.nothingMore(error, plan)
+        return reply === null ? Effect.fail(error) : endWith(reply)
+      })
+    )
   }
   return {
     streaming: true,

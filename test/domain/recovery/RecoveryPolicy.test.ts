@@ -105,6 +105,7 @@ describe("a policy", () => {
     assert.include(reason({ deadline: -5 }), "null switches it off")
     assert.strictEqual(reason({ backoff: { base: -5 } }), "must be longer than 0 and finite")
     assert.strictEqual(reason({ routeHealth: { coolDown: -1 } }), "must be longer than 0 and finite")
+    assert.strictEqual(reason({ fallbackAfter: { gone: 2 } }), "must be 1: what is gone is left at once")
     assert.strictEqual(reason({ routeHealth: { coolDwn: 3 } }), "is not a field that is known here")
   })
 

@@ -62,7 +62,7 @@ describe("a message body", () => {
     ["refusal", message([], "refusal")],
     ["tool_calls", message([use], "tool_use")],
     ["empty_reply", message([])],
-    ["empty_reply", " \n"],
+    ["empty_body", " \n"],
     ["not_json", "<html>"],
     ["not_a_message", {}],
     ["role_not_assistant", message([text("a")], "end_turn", { role: "user" })],
@@ -155,6 +155,40 @@ describe("a request", () => {
       { role: "assistant", content: [use] },
       { role: "user", content: [{ type: "tool_result", tool_use_id: "t1", content: "ran" }, text("more")] }
     ])
+  })
+
+  it("leaves manual thinking out in the middle of a tool loop that began without", () => {
+    const call = (parts: object): Message => ({
+      role: "assistant",
+      content: null,
+      tool_calls: [{ id: "c", type: "function", function: { name: "f", arguments: "{}" } }],
+      ...parts
+    })
+    const result: Message = { role: "tool", tool_call_id: "c", content: "ok" }
+    const thought = { reasoning_parts: [{ model: "m", text: "hm", signature: "s" }] }
+    const thinking = (type: string, ...messages: ReadonlyArray<Message>) =>
+      toBody(
+        {
+          model: "m",
+          messages: [{ role: "user", content: "go" }, ...messages],
+          maxOutputTokens: 9_000,
+          role: "main",
+          params: { thinking: { type } }
+        },
+        anthropic,
+        null,
+        false
+      )["thinking"]
+    assert.isUndefined(thinking("enabled", call({}), result))
+    assert.isUndefined(thinking("enabled", call(thought), result, call({ content: "so" }), result))
+    assert.deepStrictEqual(thinking("enabled", call(thought), result), { type: "enabled" })
+    // A new turn of the user, other ways to think, and a request without a loop keep it.
+    assert.deepStrictEqual(
+      thinking("enabled", call({}), result, { role: "assistant", content: "a" }, { role: "user", content: "b" }),
+      { type: "enabled" }
+    )
+    assert.deepStrictEqual(thinking("adaptive", call({}), result), { type: "adaptive" })
+    assert.deepStrictEqual(thinking("enabled"), { type: "enabled" })
   })
 
   it("sends thinking back to its own model and never to another", () => {

@@ -63,6 +63,20 @@ describe.each(wireNames)("a request on %s", (wire) => {
     assert.strictEqual(response.headers.get("x-holdfast-trail"), null)
   })
 
+  it("has its whole answer, though the line behind it breaks, stays open or brings blanks", async () => {
+    const answer = JSON.stringify(bodyOf(wire, hello))
+    for (const [reads, end] of [
+      [[answer], "reset"],
+      [[answer.slice(0, 9), answer.slice(9), "\n"], "reset"],
+      [[answer, " "], "hang"]
+    ] as const) {
+      const { seam, asked } = seamOf([{ reads, end, headers: { "content-type": "application/json" } }])
+      const response = await seam(...post(wire))
+      assert.deepStrictEqual(JSON.parse(await response.text()), bodyOf(wire, hello))
+      assert.strictEqual(asked.length, 1)
+    }
+  }, 20_000)
+
   it("is a stream whose bytes are those that came, comments and all", async () => {
     const reads = [": hello\n\n", ...eventTexts(wire, hello).flatMap((text) => [text, ": still\r\n\r\n"])]
     const { seam } = seamOf([{ reads }])
