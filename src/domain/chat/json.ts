@@ -53,15 +53,30 @@ const shapeOf = (text: string): Shape => {
 
 const faultOf = (text: string): JsonFault => (/^\s*[{["]/.test(text) && shapeOf(text).isOpen ? "cut" : "not_json")
 
-/** A level takes two characters at least: only a long text can be too deep, and only long ones are looked through. */
-const isTooDeep = (text: string, limit: number): boolean => text.length > 2 * limit && shapeOf(text).depth > limit
+/** Whether a value has more levels of lists and objects than this: looked at level by level, without recursion. */
+const isDeeperThan = (value: unknown, limit: number): boolean => {
+  let level: ReadonlyArray<object> = typeof value === "object" && value !== null ? [value] : []
+  for (let depth = 1; level.length > 0; depth += 1) {
+    if (depth > limit) return true
+    const next: Array<object> = []
+    for (const one of level)
+      for (const inner of Object.values(one)) if (typeof inner === "object" && inner !== null) next.push(inner)
+    level = next
+  }
+  return false
+}
+
+const failed = (fault: JsonFault): Result.Result<never, JsonFault> => Result.fail(fault)
 
 export const parse = (text: string, limit: number = nestingLimit): Result.Result<unknown, JsonFault> => {
-  if (isTooDeep(text, limit)) return Result.fail("too_deep")
-  return Result.mapError(
-    Result.try((): unknown => JSON.parse(text)),
-    () => faultOf(text)
-  )
+  // A level takes two characters at least: only a long text can be too deep.
+  const isLong = text.length > 2 * limit
+  try {
+    const value: unknown = JSON.parse(text)
+    return isLong && isDeeperThan(value, limit) ? failed("too_deep") : Result.succeed(value)
+  } catch {
+    return failed(isLong && shapeOf(text).depth > limit ? "too_deep" : faultOf(text))
+  }
 }
 
 export const isJson = (text: string): boolean => Result.isSuccess(parse(text))

@@ -13,19 +13,42 @@ export interface Answer {
   readonly body: unknown
 }
 
+const steps = new Map<Pointer, ReadonlyArray<string>>()
+
+/** The steps of a place. Places are constants of the code and of profiles: there are few. */
+const stepsOf = (pointer: Pointer): ReadonlyArray<string> => {
+  const known = steps.get(pointer)
+  if (known !== undefined) return known
+  const made = pointer.split("/").slice(1)
+  if (steps.size < 1_000) steps.set(pointer, made)
+  return made
+}
+
+const below = (value: unknown, key: string): unknown => {
+  if (Array.isArray(value)) return value[Number(key)]
+  return isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined
+}
+
 /** All values at a place of a body; `*` stands for every element of an array. */
 export const valuesAt = (body: unknown, pointer: Pointer): ReadonlyArray<unknown> => {
   let values: ReadonlyArray<unknown> = [body]
-  for (const key of pointer.split("/").slice(1))
-    values = values.flatMap((value): ReadonlyArray<unknown> => {
-      if (Array.isArray(value)) return key === "*" ? value : [value[Number(key)]]
-      return isObject(value) && Object.hasOwn(value, key) ? [value[key]] : []
-    })
+  for (const key of stepsOf(pointer))
+    values = values.flatMap((value): ReadonlyArray<unknown> =>
+      key === "*" && Array.isArray(value) ? value : [below(value, key)]
+    )
   return values.filter((value) => value !== undefined)
 }
 
-/** The first value at a place of a body; undefined when there is none. */
-export const valueAt = (body: unknown, pointer: Pointer): unknown => valuesAt(body, pointer)[0]
+/** The first value at a place of a body; undefined when there is none. Looked for in every event of a stream. */
+export const valueAt = (body: unknown, pointer: Pointer): unknown => {
+  let value: unknown = body
+  for (const key of stepsOf(pointer)) {
+    if (key === "*") return valuesAt(body, pointer)[0]
+    value = below(value, key)
+    if (value === undefined) return undefined
+  }
+  return value
+}
 
 /** Values at a place of an answer, which may be a header. */
 export const readAt = (answer: Answer, body: unknown, place: Pointer): ReadonlyArray<unknown> => {

@@ -41,9 +41,19 @@ export const withPieces = (fields: Fields, pieces: Json): Fields => {
   return fields
 }
 
-/** The fields of an object that are not among the known ones; null is nothing. */
-export const further = (object: Json, known: ReadonlySet<string>): Json =>
-  Object.fromEntries(Object.entries(object).filter(([key, value]) => !known.has(key) && value !== null))
+const none: Json = Object.freeze({})
+
+/** The fields of an object that are not among the known ones; null is nothing. Most objects have none of them. */
+export const further = (object: Json, known: ReadonlySet<string>): Json => {
+  let found: Record<string, unknown> | null = null
+  for (const key of Object.keys(object)) {
+    if (known.has(key) || object[key] === null) continue
+    found ??= {}
+    // A field may have the name of what every object has.
+    Object.defineProperty(found, key, { value: object[key], enumerable: true, writable: true, configurable: true })
+  }
+  return found ?? none
+}
 
 /** Fields of an optional property: nothing when there are none. */
 export const someOf = (fields: Json): Json | undefined => (Object.keys(fields).length === 0 ? undefined : fields)

@@ -4,7 +4,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
@@ -22,6 +22,7 @@ import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWi
 import { nativeRequest, type NativeReply } from "../../programs/request/nativeRequest.ts"
 import type { HeadLines } from "../../programs/request/ByteSource.ts"
 import type { NativeHead, NativeSender } from "../../programs/request/NativeSender.ts"
+import { Alarm } from "../../programs/request/Alarm.ts"
 import { makeRouteAdmission } from "../../programs/request/routeAdmission.ts"
 import { BudgetLedger, type LedgerShape } from "../../services/BudgetLedger.ts"
 import { HealthStore } from "../../services/HealthStore.ts"
@@ -144,18 +145,25 @@ const keyOf =
   (route: Route): string =>
     `${call.targetOf(route).identity()}\u0000${route.model}`
 
-/** Shows a waiting client that its stream lives, whenever nothing was written for a while. */
-const keepAlive = (outlet: Outlet, call: NativeCall, afterMillis: number): Effect.Effect<never> =>
-  Effect.gen(function* () {
-    const bytes = encoder.encode(call.wire.keepAlive)
-    while (true) {
-      const before = outlet.writes
-      yield* Effect.sleep(afterMillis)
-      if (outlet.writes !== before) continue
+/** Shows a waiting client that its stream lives, whenever nothing was written for a while; what it gives ends that. */
+const keepAlive = (
+  outlet: Outlet,
+  call: NativeCall,
+  afterMillis: number,
+  context: Context.Context<never>
+): (() => void) => {
+  let before = outlet.writes
+  const alarm = new Alarm(context, () => {
+    if (outlet.writes === before) {
       outlet.open(eventStream)
-      outlet.write(bytes)
+      outlet.write(encoder.encode(call.wire.keepAlive))
     }
+    before = outlet.writes
+    alarm.set(afterMillis)
   })
+  alarm.set(afterMillis)
+  return () => alarm.silence()
+}
 
 const reasonOf = (signal: AbortSignal | null): unknown =>
   signal?.reason ?? new DOMException("The request was aborted.", "AbortError")
@@ -325,12 +333,16 @@ export const callNative = (
       const clock = yield* Clock.Clock
       underway.startedAt = clock.currentTimeMillisUnsafe()
       const request = yield* requestOf(services, call, underway)
-      const running =
+      const quiet =
         alive === null || !call.view.streams
-          ? request
-          : Effect.raceFirst(request, keepAlive(underway.outlet, call, alive.afterMillis))
-      const settle = (exit: Ended) => Effect.sync(() => underway.settle(exit, clock.currentTimeMillisUnsafe()))
-      yield* Effect.exit(Effect.onExit(running, settle))
+          ? null
+          : keepAlive(underway.outlet, call, alive.afterMillis, yield* Effect.context())
+      const settle = (exit: Ended) =>
+        Effect.sync(() => {
+          quiet?.()
+          underway.settle(exit, clock.currentTimeMillisUnsafe())
+        })
+      yield* Effect.exit(Effect.onExit(request, settle))
     }).pipe(Effect.ensuring(Effect.sync(() => signal?.removeEventListener("abort", underway.onAbort))))
     signal?.addEventListener("abort", underway.onAbort, { once: true })
     underway.run(Effect.runForkWith(services.context)(program))

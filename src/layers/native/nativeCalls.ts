@@ -98,10 +98,10 @@ const upstreamUrl = (upstream: Upstream, wire: NativeWire, search: string): stri
   return String(url)
 }
 
-const profileOf = (wire: NativeWire, url: string, own: ProviderProfile | undefined): ProviderProfile => {
+export const profileOf = (wire: NativeWire["name"], url: string, own: ProviderProfile | undefined): ProviderProfile => {
   if (own !== undefined) return own
   const claimed = profileForBaseUrl(url)
-  return claimed === generic && wire.name === "messages" ? anthropic : claimed
+  return claimed === generic && wire === "messages" ? anthropic : claimed
 }
 
 /** Policies by what decides them: most requests of a program are alike. */
@@ -214,7 +214,7 @@ const targetsOf = (
   options: RecoveredFetchOptions
 ) => {
   const { url, headers, wire, address } = incoming
-  const profile = profileOf(wire, url, options.profile)
+  const profile = profileOf(wire.name, url, options.profile)
   const own = targetOf(url, headers, home, profile)
   const made = new Map<string, Target>()
   const make = (route: Route): Target => {
@@ -230,7 +230,7 @@ const targetsOf = (
       elsewhere,
       headersFor(headers, upstream, wire),
       sending,
-      profileOf(wire, elsewhere, upstream.profile)
+      profileOf(wire.name, elsewhere, upstream.profile)
     )
   }
   return (route: Route): Target => {

@@ -21,11 +21,20 @@ interface Fields {
   readonly data: string | null
 }
 
+const dataField = "data: "
+
 /** Fields of a block, by the rules of event streams. */
 const fieldsOf = (bytes: Uint8Array): Fields => {
+  const text = decoder.decode(bytes)
+  // Nearly every event: one line of data, line feeds alone.
+  const isPlain = text.startsWith(dataField) && text.indexOf("\n") === text.length - 2 && !text.includes("\r")
+  return isPlain ? { event: undefined, data: text.slice(dataField.length, -2) } : allFieldsOf(text)
+}
+
+const allFieldsOf = (text: string): Fields => {
   let event: string | undefined
   let data: string | null = null
-  for (const line of decoder.decode(bytes).split(/\r\n|\n|\r/)) {
+  for (const line of text.split(/\r\n|\n|\r/)) {
     const colon = line.indexOf(":")
     if (line === "" || colon === 0) continue
     const name = colon === -1 ? line : line.slice(0, colon)

@@ -17,6 +17,7 @@ const keyIn = (headers: Headers): string => {
 export const makeKeyCheck = (keys: ReadonlyArray<GatewayKey>) => {
   const known = keys.map((key) => ({ key, digest: digest(Redacted.value(key.secret)) }))
   return (headers: Headers): GatewayKey | null => {
+    if (known.length === 0) return null
     const given = digest(keyIn(headers))
     let found: GatewayKey | null = null
     for (const one of known) if (timingSafeEqual(one.digest, given)) found = one.key

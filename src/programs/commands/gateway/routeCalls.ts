@@ -6,7 +6,13 @@ import type { Json } from "../../../domain/chat/json.ts"
 import type { Trail } from "../../../domain/failure/Trail.ts"
 import { addressOf } from "../../../domain/wires/native/addresses.ts"
 import type { NativeWire, RequestView } from "../../../domain/wires/native/NativeWire.ts"
-import { makeNativeCalls, sendingOver, type NativeCalls, type Sending } from "../../../layers/native/nativeCalls.ts"
+import {
+  makeNativeCalls,
+  profileOf,
+  sendingOver,
+  type NativeCalls,
+  type Sending
+} from "../../../layers/native/nativeCalls.ts"
 import { checkOptions, type RecoveredFetchOptions } from "../../../layers/native/fetchOptions.ts"
 import { undiciExchange } from "../../../layers/provider/undiciExchange.ts"
 import { withLine } from "../../request/ByteSource.ts"
@@ -37,7 +43,8 @@ const optionsOf = (route: ResolvedRoute, wire: Wire, shared: Shared): RecoveredF
       shared.activity.see(event, route.name, wire)
       shared.meter(event)
     },
-    ...(profile === undefined ? {} : { profile })
+    // Looked up once, not for each request.
+    profile: profileOf(wire, upstream.baseUrl, profile)
   }
 }
 

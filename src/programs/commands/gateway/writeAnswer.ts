@@ -35,24 +35,42 @@ const cut = (response: ServerResponse): void => {
   )
 }
 
+/** Bytes that go out in one write at most, beside the last chunk of them. */
+const writeBytes = 64 * 1024
+
+type Behind = "end" | "failure" | "more" | "nothing yet"
+
+/** Takes what is there; what stands behind it. */
+const gather = (source: ByteSource, ready: Array<Uint8Array>): Behind => {
+  let size = 0
+  try {
+    for (let bytes = source.take(); bytes !== undefined; bytes = source.take()) {
+      if (bytes === null) return "end"
+      ready.push(bytes)
+      size += bytes.length
+      if (size >= writeBytes) return "more"
+    }
+  } catch {
+    return "failure"
+  }
+  return "nothing yet"
+}
+
 const pump = (source: ByteSource, response: ServerResponse, done: () => void): void => {
   const next = (): void => {
     if (response.destroyed) return
-    try {
-      for (let bytes = source.take(); bytes !== undefined; bytes = source.take()) {
-        if (bytes === null) {
-          response.end()
-          return done()
-        }
-        // A client that does not read stops the reads of the provider.
-        if (!response.write(bytes)) return void response.once("drain", next)
-      }
-    } catch {
-      cut(response)
-      return done()
-    }
+    const ready: Array<Uint8Array> = []
+    const behind = gather(source, ready)
+    const hasRoom = ready.length === 0 || response.write(ready.length === 1 ? ready[0] : Buffer.concat(ready))
+    if (behind === "end") response.end()
+    if (behind === "failure") cut(response)
+    if (behind === "end" || behind === "failure") return done()
+    // A client that does not read stops the reads of the provider.
+    if (!hasRoom) return void response.once("drain", next)
+    if (behind === "more") return void setImmediate(next)
     if (!response.headersSent) response.flushHeaders()
-    source.whenReady(next)
+    // Events that came in one read go out in one write.
+    source.whenReady(() => queueMicrotask(next))
   }
   response.once("close", () => {
     // Harmless when all of it was written.
