@@ -8,8 +8,12 @@ import * as durable from "../src/durable.ts"
 import * as fetch from "../src/fetch.ts"
 import * as core from "../src/index.ts"
 import * as openai from "../src/openai.ts"
+import * as postgres from "../src/postgres.ts"
 import * as prices from "../src/prices.ts"
 import * as promise from "../src/promise.ts"
+import * as redis from "../src/redis.ts"
+import * as sqlite from "../src/sqlite.ts"
+import * as stores from "../src/stores.ts"
 import * as telemetry from "../src/telemetry.ts"
 import * as testing from "../src/testing.ts"
 
@@ -24,8 +28,12 @@ it("exports these names", () => {
       durable: Object.keys(durable).sort(),
       fetch: Object.keys(fetch).sort(),
       openai: Object.keys(openai).sort(),
+      postgres: Object.keys(postgres).sort(),
       prices: Object.keys(prices).sort(),
       promise: Object.keys(promise).sort(),
+      redis: Object.keys(redis).sort(),
+      sqlite: Object.keys(sqlite).sort(),
+      stores: Object.keys(stores).sort(),
       telemetry: Object.keys(telemetry).sort(),
       testing: Object.keys(testing).sort()
     },

@@ -56,7 +56,8 @@ const nanoPerUsd = 1e9
 const toNano = (usd: number): number => Math.max(0, Math.round(usd * nanoPerUsd))
 export const toUsd = (nanoUsd: number): number => nanoUsd / nanoPerUsd
 
-const counted = (amount: Amount): Counted => ({
+/** In whole tokens and nano-dollars; an unknown cost is 0. */
+export const counted = (amount: Amount): Counted => ({
   tokens: Math.max(0, Math.ceil(amount.tokens)),
   nanoUsd: amount.costUsd === null ? 0 : toNano(amount.costUsd)
 })

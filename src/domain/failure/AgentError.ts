@@ -34,13 +34,14 @@ export const partialOf = (text: string | null): { readonly partialText?: Redacte
 export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {
   ...standingFields,
   ...fields,
-  /** Which limit: "tokens" or "usd". */
-  limit: Schema.Literals(["tokens", "usd"]),
+  /** Which limit: "tokens" or "usd"; "store" = the store of a shared budget does not answer, and nothing is spent without it. */
+  limit: Schema.Literals(["tokens", "usd", "store"]),
   allowed: Schema.Finite,
   spent: Schema.Finite,
   reserved: Schema.Finite
 }) {
   override get message(): string {
+    if (this.limit === "store") return "the store of the shared budget does not answer"
     return `the session's budget of ${this.allowed} ${this.limit} is used up (${this.spent} spent, ${this.reserved} reserved)`
   }
   get partial(): string | null {

@@ -171,6 +171,10 @@ export const reasonWords: Readonly<Record<FailReason, Words>> = {
   }
 }
 
+/** A shared budget whose store is away: nothing is spent that could not be counted. */
+export const budgetStoreAdvice =
+  "The store of the shared budget does not answer, and nothing is spent without it. Try again when it is back, or give this process a share for such times (`whileAway`)."
+
 /** A sentence for some codes of a kind. */
 type CodeAdvice = readonly [advice: string, codes: ReadonlyArray<string>]
 

@@ -15,7 +15,7 @@ interface Node {
 
 const chainOf = (node: Node): ReadonlyArray<Node> => (node.parent === null ? [node] : [node, ...chainOf(node.parent)])
 
-const exceeded = (refusal: Budget.Refusal): BudgetExceeded =>
+export const exceeded = (refusal: Budget.Refusal): BudgetExceeded =>
   new BudgetExceeded({ ...notBegun, ...refusal, lastOutcome: "BudgetRefused", guidance: guidanceForReason("Budget") })
 
 const firstOf = (chain: ReadonlyArray<Node>, ask: (budget: Budget.Budget) => Budget.Refusal | null) =>

@@ -106,6 +106,7 @@ export const failureOf = (run: Run, position: Position, action: Failed, tick: Ti
         spent: refused?.spent ?? 0,
         reserved: refused?.reserved ?? 0,
         ...fields,
+        guidance: refused?.guidance ?? fields.guidance,
         ...withPartial
       })
   }
