@@ -72,7 +72,7 @@ const importsOf = (text: string): ReadonlyArray<string> =>
   ].map((found) => found[1] ?? found[2] ?? "")
 
 /** Rooms that only entries of their own import, and those entries where they name such a module. */
-const unstableHome = /^(?:layers\/(?:telemetry|ai)\/|ai\.ts$)/
+const unstableHome = /^(?:layers\/(?:telemetry|ai|stores\/shared)\/|ai\.ts$)/
 
 /** Where an optional peer, or an unstable module of effect, has its home. */
 const sdkHome: Readonly<Record<string, RegExp>> = {
@@ -100,8 +100,6 @@ export const faultsOf = (source: Source): ReadonlyArray<string> => {
     if (specifier === "effect") return say("effect is imported by its root")
     const [, module = ""] = /^effect\/(.+)$/.exec(specifier) ?? []
     if (unstable.includes(module.split("/")[0] ?? "") && !isCommand && !unstableHome.test(source.path))
-    const isStore = source.path.startsWith("layers/stores/shared/")
-    if (unstable.includes(module.split("/")[0] ?? "") && !isCommand && !isStore)
       return say("an unstable module outside its entry point")
     if (inDomain) {
       if (module === "") return say("the domain imports a package")
