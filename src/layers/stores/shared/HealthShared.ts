@@ -169,19 +169,45 @@ const makeKeeper = (store: SharedStoreShape, memory: Memory) => {
   }
 }
 
+/** The questions as they are asked of the store, by its clock, and the answers by the caller's. */
+const shapeOf = (ask: (asked: Omit<Ask, "isAnswered">) => Effect.Effect<void>, process: string): HealthStoreShape => {
+  // A route whose client is an object of this process alone (`#3`) is nobody else's.
+  const keysOf = (candidates: Candidates["candidates"]): ReadonlyArray<RouteKey> =>
+    candidates.map((key) => safeText(/#\d+\u0000/.test(key) ? `${key} ${process}` : key))
+  return {
+    admit: ({ candidates, config, asker }, tick) =>
+      Effect.suspend(() => {
+        let admission: Admission = { _tag: "Shed" }
+        const answer: Ask["answer"] = (healths, at) => {
+          const ahead = at.now - tick.now
+          const deadline = asker.deadline === null ? null : asker.deadline + ahead
+          const next = admit(config, healths, { ...asker, deadline }, at)
+          admission = next.admission
+          if (admission._tag === "Held") admission = { ...admission, untilMillis: admission.untilMillis - ahead }
+          return next.healths
+        }
+        return Effect.map(ask({ keys: keysOf(candidates), config, tick, answer }), () => admission)
+      }),
+    report: ({ candidates, config, reporter, signal }, tick) =>
+      Effect.suspend(() => {
+        let wayOut: number | null = null
+        const answer: Ask["answer"] = (healths, at) => {
+          const next = report(config, healths, reporter, signal, at)
+          wayOut = next.wayOut
+          return next.healths
+        }
+        return Effect.map(ask({ keys: keysOf(candidates), config, tick, answer }), () => wayOut)
+      })
+  }
+}
+
 export const make = (
   options: HealthSharedOptions = {}
 ): Effect.Effect<HealthStoreShape, never, SharedStore | Scope.Scope> =>
   Effect.gen(function* () {
     const keeper = makeKeeper(yield* SharedStore, makeMemory(options.maxRoutes ?? defaultMaxRoutes))
     const waiting = yield* Queue.unbounded<Ask>()
-    const process = crypto.randomUUID()
     let isOpen = true
-
-    // A route whose client is an object of this process alone (`#3`) is nobody else's.
-    const keysOf = ({ candidates }: Candidates): ReadonlyArray<RouteKey> =>
-      candidates.map((key) => safeText(/#\d+\u0000/.test(key) ? `${key} ${process}` : key))
-
     const ask = (given: Omit<Ask, "isAnswered">): Effect.Effect<void> =>
       Effect.suspend(() => {
         const one: Ask = { ...given, isAnswered: Deferred.makeUnsafe<void>() }
@@ -189,55 +215,17 @@ export const make = (
         Queue.offerUnsafe(waiting, one)
         return Deferred.await(one.isAnswered)
       })
-
-    yield* Effect.forkScoped(Effect.forever(Effect.flatMap(Queue.takeAll(waiting), keeper.settle)))
-    yield* Effect.addFinalizer(() =>
-      Effect.flatMap(
-        Effect.sync(() => {
-          isOpen = false
-        }),
-        () => Effect.flatMap(Queue.clear(waiting), keeper.settle)
-      )
+    yield* Effect.forkScoped(
+      Effect.forever(Effect.flatMap(Queue.takeAll(waiting), (asks) => Effect.uninterruptible(keeper.settle(asks))))
     )
-
-    return {
-      admit: (question, tick) =>
-        Effect.suspend(() => {
-          let admission: Admission = { _tag: "Shed" }
-          const { config, asker } = question
-          const asked = ask({
-            keys: keysOf(question),
-            config,
-            tick,
-            answer: (healths, at) => {
-              const deadline = asker.deadline === null ? null : asker.deadline + at.now - tick.now
-              const next = admit(config, healths, { ...asker, deadline }, at)
-              const back = at.now - tick.now
-              admission =
-                next.admission._tag === "Held"
-                  ? { ...next.admission, untilMillis: next.admission.untilMillis - back }
-                  : next.admission
-              return next.healths
-            }
-          })
-          return Effect.map(asked, () => admission)
-        }),
-      report: ({ candidates, config, reporter, signal }, tick) =>
-        Effect.suspend(() => {
-          let wayOut: number | null = null
-          const asked = ask({
-            keys: keysOf({ candidates, config }),
-            config,
-            tick,
-            answer: (healths, at) => {
-              const next = report(config, healths, reporter, signal, at)
-              wayOut = next.wayOut
-              return next.healths
-            }
-          })
-          return Effect.map(asked, () => wayOut)
-        })
-    }
+    // Nobody waits for an answer that does not come any more.
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        isOpen = false
+        return Effect.flatMap(Queue.clear(waiting), keeper.settle)
+      })
+    )
+    return shapeOf(ask, crypto.randomUUID())
   })
 
 /** The health of every route used below it. */

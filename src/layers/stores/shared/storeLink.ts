@@ -27,8 +27,8 @@ export interface LinkOptions<C> {
 
 export interface StoreLink<C> {
   /**
-   * Runs an operation. One that is out of patience has failed for its caller; the store is away when a probe of the link's
-   * own does not come back either, or when `isPatient` operations (those that wait a whole second) do not.
+   * Runs an operation. One that is out of patience has failed for its caller. The store is away when one that waits a whole
+   * second does not come back, or a probe of the link's own after one that waits less.
    */
   readonly use: <A>(
     body: (connection: C) => Effect.Effect<A, StoreFault>,
@@ -79,101 +79,130 @@ const reasonIn = <A>(exit: Exit.Exit<A, StoreFault> | null, millis: number): str
   return fault instanceof StoreFault ? fault.message : "failed"
 }
 
+/** A connection that does not close is left to itself. */
+const close = (own: Scope.Closeable): Effect.Effect<void> =>
+  Effect.ignore(Effect.timeoutOption(Scope.close(own, Exit.void), closeMillis))
+
+/** Where the store is, and what is said when that changes. */
+const makePlace = <C>(name: string, scope: Scope.Scope, wake: Queue.Queue<void>) => {
+  let state: State<C> = { _tag: "Away" }
+  let isToldAway = false
+  return {
+    now: (): State<C> => state,
+    doubt: (held: Held<C>): void => {
+      state = { _tag: "Suspect", held }
+      Queue.offerUnsafe(wake, undefined)
+    },
+    leave: (reason: string): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        const held = state._tag === "Away" ? null : state.held
+        state = { _tag: "Away" }
+        const told = isToldAway ? Effect.void : Effect.logWarning(`the shared store (${name}) is away: it ${reason}`)
+        isToldAway = true
+        Queue.offerUnsafe(wake, undefined)
+        return Effect.andThen(held === null ? Effect.void : Effect.forkIn(close(held.scope), scope), told)
+      }),
+    arrive: (held: Held<C>): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        state = { _tag: "Here", held }
+        const told = isToldAway ? Effect.logInfo(`the shared store (${name}) is back`) : Effect.void
+        isToldAway = false
+        return told
+      })
+  }
+}
+
+type Place<C> = ReturnType<typeof makePlace<C>>
+
+/** Opens a connection, for the first time or again. */
+const connectTo = <C>(options: LinkOptions<C>, place: Place<C>, scope: Scope.Scope): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const own = yield* Scope.make()
+    const opening = Effect.flatMap(Scope.provide(options.connect, own), (connection) =>
+      Effect.as(options.ping(connection), connection)
+    )
+    const opened = yield* bounded(scope, connectMillis, opening)
+    if (opened !== null && Exit.isSuccess(opened)) return yield* place.arrive({ connection: opened.value, scope: own })
+    yield* Effect.forkIn(close(own), scope)
+    return yield* place.leave(reasonIn(opened, connectMillis))
+  })
+
+/** Asks a store that has kept somebody waiting whether it is there. */
+const verify = <C>(options: LinkOptions<C>, place: Place<C>, held: Held<C>): Effect.Effect<void> =>
+  Effect.flatMap(bounded(held.scope, patienceMillis, options.ping(held.connection)), (answer) => {
+    const now = place.now()
+    if (now._tag !== "Suspect" || now.held !== held) return Effect.void
+    return answer !== null && Exit.isSuccess(answer)
+      ? place.arrive(held)
+      : place.leave(reasonIn(answer, patienceMillis))
+  })
+
+/** Woken by whoever finds the store silent; probes on until it is back. */
+const keep = <C>(
+  options: LinkOptions<C>,
+  place: Place<C>,
+  scope: Scope.Scope,
+  wake: Queue.Dequeue<void>,
+  first: Deferred.Deferred<void>
+): Effect.Effect<never> =>
+  Effect.gen(function* () {
+    yield* connectTo(options, place, scope)
+    yield* Deferred.succeed(first, undefined)
+    while (true) {
+      const now = place.now()
+      if (now._tag === "Here") yield* Queue.take(wake)
+      else if (now._tag === "Suspect") yield* verify(options, place, now.held)
+      else {
+        yield* Effect.sleep(probeMillis)
+        yield* connectTo(options, place, scope)
+      }
+    }
+  })
+
+const runOn = <C, A>(
+  name: string,
+  place: Place<C>,
+  body: (connection: C) => Effect.Effect<A, StoreFault>,
+  millis: number
+): Effect.Effect<A, StoreAway> =>
+  Effect.suspend(() => {
+    const isPatient = millis >= patienceMillis
+    const before = place.now()
+    if (before._tag === "Away" || (before._tag === "Suspect" && !isPatient))
+      return Effect.fail(new StoreAway({ store: name, reason: "is away", isSent: false }))
+    const { held } = before
+    return Effect.flatMap(bounded(held.scope, millis, body(held.connection)), (exit) => {
+      if (exit !== null && Exit.isSuccess(exit)) return Effect.succeed(exit.value)
+      const failure = new StoreAway({ store: name, reason: reasonIn(exit, millis), isSent: true })
+      const now = place.now()
+      const isOld = now._tag === "Away" || now.held !== held
+      if (isOld) return Effect.fail(failure)
+      if (isPatient || exit !== null) return Effect.andThen(place.leave(failure.reason), Effect.fail(failure))
+      place.doubt(held)
+      return Effect.fail(failure)
+    })
+  })
+
 export const make = <C>(options: LinkOptions<C>): Effect.Effect<StoreLink<C>, never, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Effect.scope
     const wake = yield* Queue.sliding<void>(1)
     const first = yield* Deferred.make<void>()
-    let state: State<C> = { _tag: "Away" }
     const turns = yield* Semaphore.make(options.atOnce)
-    let isToldAway = false
-
-    const close = (own: Scope.Closeable): Effect.Effect<void> =>
-      Effect.ignore(Effect.timeoutOption(Scope.close(own, Exit.void), closeMillis))
-    const drop = (own: Scope.Closeable): Effect.Effect<void> => Effect.asVoid(Effect.forkIn(close(own), scope))
-
-    const leave = (reason: string): Effect.Effect<void> =>
-      Effect.suspend(() => {
-        const held = state._tag === "Away" ? null : state.held
-        state = { _tag: "Away" }
-        const told = isToldAway
-          ? Effect.void
-          : Effect.logWarning(`the shared store (${options.name}) is away: it ${reason}`)
-        isToldAway = true
-        Queue.offerUnsafe(wake, undefined)
-        return Effect.andThen(held === null ? Effect.void : drop(held.scope), told)
-      })
-
-    const arrive = (held: Held<C>): Effect.Effect<void> =>
-      Effect.suspend(() => {
-        state = { _tag: "Here", held }
-        const told = isToldAway ? Effect.logInfo(`the shared store (${options.name}) is back`) : Effect.void
-        isToldAway = false
-        return told
-      })
-
-    const connect = Effect.gen(function* () {
-      const own = yield* Scope.make()
-      const opening = Effect.flatMap(Scope.provide(options.connect, own), (connection) =>
-        Effect.as(options.ping(connection), connection)
-      )
-      const opened = yield* bounded(scope, connectMillis, opening)
-      if (opened !== null && Exit.isSuccess(opened)) return yield* arrive({ connection: opened.value, scope: own })
-      yield* drop(own)
-      return yield* leave(reasonIn(opened, connectMillis))
-    })
-
-    const verify = (held: Held<C>): Effect.Effect<void> =>
-      Effect.flatMap(bounded(held.scope, patienceMillis, options.ping(held.connection)), (answer) =>
-        state._tag !== "Suspect" || state.held !== held
-          ? Effect.void
-          : answer !== null && Exit.isSuccess(answer)
-            ? arrive(held)
-            : leave(reasonIn(answer, patienceMillis))
-      )
-
-    // Woken by whoever finds the store silent; probes on until it is back.
-    const keeper = Effect.gen(function* () {
-      yield* connect
-      yield* Deferred.succeed(first, undefined)
-      while (true) {
-        if (state._tag === "Here") yield* Queue.take(wake)
-        if (state._tag === "Suspect") yield* verify(state.held)
-        while (state._tag === "Away") {
-          yield* Effect.sleep(probeMillis)
-          yield* connect
-        }
-      }
-    })
-
-    const away = (reason: string, isSent: boolean): StoreAway => new StoreAway({ store: options.name, reason, isSent })
-
-    const run = <A>(body: (connection: C) => Effect.Effect<A, StoreFault>, millis: number, isPatient: boolean) =>
-      Effect.suspend((): Effect.Effect<A, StoreAway> => {
-        if (state._tag === "Away" || (state._tag === "Suspect" && !isPatient))
-          return Effect.fail(away("is away", false))
-        const { held } = state
-        return Effect.flatMap(bounded(held.scope, millis, body(held.connection)), (exit) => {
-          if (exit !== null && Exit.isSuccess(exit)) return Effect.succeed(exit.value)
-          const failure = away(reasonIn(exit, millis), true)
-          const isOld = state._tag === "Away" || state.held !== held
-          if (isOld) return Effect.fail(failure)
-          if (isPatient || exit !== null) return Effect.andThen(leave(failure.reason), Effect.fail(failure))
-          state = { _tag: "Suspect", held }
-          Queue.offerUnsafe(wake, undefined)
-          return Effect.fail(failure)
-        })
-      })
-
-    const use: StoreLink<C>["use"] = (body, millis = patienceMillis) =>
-      millis >= patienceMillis ? turns.withPermit(run(body, millis, true)) : run(body, millis, false)
-
+    const place = makePlace<C>(options.name, scope, wake)
     yield* Effect.addFinalizer(() =>
-      Effect.suspend(() => (state._tag === "Away" ? Effect.void : close(state.held.scope)))
+      Effect.suspend(() => {
+        const now = place.now()
+        return now._tag === "Away" ? Effect.void : close(now.held.scope)
+      })
     )
-    yield* Effect.forkIn(keeper, scope)
+    yield* Effect.forkIn(keep(options, place, scope, wake, first), scope)
     // Whoever starts while the store is frozen starts without it.
     const known = yield* Effect.timeoutOption(Deferred.await(first), startMillis)
-    if (Option.isNone(known)) yield* leave(`did not answer within ${startMillis} ms`)
-    return { use, isAway: () => state._tag === "Away" }
+    if (Option.isNone(known)) yield* place.leave(`did not answer within ${startMillis} ms`)
+    const use: StoreLink<C>["use"] = (body, millis = patienceMillis) => {
+      const run = runOn(options.name, place, body, millis)
+      return millis >= patienceMillis ? turns.withPermit(run) : run
+    }
+    return { use, isAway: () => place.now()._tag === "Away" }
   })
