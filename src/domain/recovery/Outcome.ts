@@ -1,8 +1,10 @@
 /**
  * How one attempt, one hold at an open breaker or one compaction ended. Counts and codes only: no message text and no
- * body passes through here, so an outcome is safe to log and a log of outcomes can be replayed.
+ * body passes through here, so an outcome is safe to log and a log of outcomes can be replayed. Fields
+ * that were not there from the beginning have a default, so that logs of older versions are read.
  */
 import * as Schema from "effect/Schema"
+import { defaulted } from "./defaulted.ts"
 import { FaultKind } from "../failure/FaultKind.ts"
 import { HintReading } from "../failure/Hint.ts"
 import { Count } from "../chat/Usage.ts"
@@ -23,9 +25,9 @@ const ShownFields = {
   /** Characters of text, also of the attempts before this one that this one should have repeated. */
   delivered: Count,
   /** A tool call or only reasoning is on screen: nothing that could be continued. */
-  unfinishable: Schema.Boolean,
+  unfinishable: defaulted(Schema.Boolean, false),
   /** The attempt should have repeated the text on screen and said something else. */
-  replayDiffers: Schema.Boolean
+  replayDiffers: defaulted(Schema.Boolean, false)
 }
 
 export const Outcome = Schema.TaggedUnion({
@@ -60,14 +62,14 @@ export const Outcome = Schema.TaggedUnion({
     /** What was thrown in place of an answer names no network fault. */
     unnamed: Schema.optionalKey(Schema.Boolean),
     /** Index of another route that takes the request now while the breaker of this one is open; null = none. */
-    other: Schema.NullOr(Count)
+    other: defaulted(Schema.NullOr(Count), null)
   },
   /** Route health holds the request; no attempt was spent. `reason` is route health's own word. */
   Held: {
     untilMillis: Schema.Finite,
     reason: Schema.String,
     /** Index of another route that takes the request now; null = none. */
-    other: Schema.NullOr(Count)
+    other: defaulted(Schema.NullOr(Count), null)
   },
   /** A compaction replaced the window. */
   Compacted: {

@@ -1,6 +1,7 @@
 /**
  * The counters of one logical request: small, immutable, JSON. Everything the next attempt needs follows from them and
- * the policy (`planOf`). Instants are monotonic milliseconds.
+ * the policy (`planOf`). Instants are monotonic milliseconds. Fields that were not there from the beginning have a default,
+ * so that logs and journals of older versions are read.
  */
 import * as Schema from "effect/Schema"
 import { defaulted } from "./defaulted.ts"
@@ -17,25 +18,25 @@ export const RecoveryState = Schema.Struct({
   /** The request has changed its route by a retry. */
   switched: Schema.Boolean,
   /** It has left a route at once because its breaker had just opened: once per request. */
-  left: Schema.Boolean,
+  left: defaulted(Schema.Boolean, false),
   /** Routes that answered that they are not there: this request asks them no more. */
   gone: defaulted(Schema.Array(Count), []),
   /** Consecutive outcomes of one class; null when the last outcome was of no class. */
   run: Schema.NullOr(Schema.Struct({ class: OutcomeClass, count: Count })),
   /** Consecutive rate limits that came with a hint: the spread doubles with them. */
-  rateLimits: Count,
+  rateLimits: defaulted(Count, 0),
   /** Hints that were followed on this route and brought another failure. */
-  hintsInVain: Count,
+  hintsInVain: defaulted(Count, 0),
   /** Widest range of random time on a hint so far, in milliseconds: the nearing deadline never narrows it. */
-  spreadRange: Schema.Finite,
+  spreadRange: defaulted(Schema.Finite, 0),
   /** Output budget wanted, before clamping; null = none is sent. */
   maxOutputTokens: Schema.NullOr(Count),
   /** The caller's cap on output tokens; no budget goes above it. */
   callerCap: Schema.NullOr(Count),
   /** Output tokens of the fragments that are kept: a joined reply never passes the caller's cap. */
-  keptTokens: Count,
+  keptTokens: defaulted(Count, 0),
   /** The answer has a fixed form: it is never put together from pieces. */
-  structured: Schema.Boolean,
+  structured: defaulted(Schema.Boolean, false),
   /** The raise has been used. */
   raised: Schema.Boolean,
   /** Set between a raise and the first answer to it: what to go back to when the provider refuses the budget. */

@@ -62,6 +62,14 @@ const bad = (line: number, reason: string): ConfigurationError =>
 const tagOf = (value: unknown): string | null =>
   typeof value === "object" && value !== null && "_tag" in value && typeof value._tag === "string" ? value._tag : null
 
+/** The state as far as the log has it: what an earlier version did not count was not recorded. */
+const asRecorded = (state: RecoveryState, event: unknown): unknown => {
+  const recorded = isObject(event) ? event["state"] : undefined
+  return isObject(recorded)
+    ? Object.fromEntries(Object.entries(state).filter(([name]) => Object.hasOwn(recorded, name)))
+    : state
+}
+
 /**
  * The lines of a log. A last one without its line break that only begins as JSON was cut off while it was written: it is left out.
  */
@@ -101,7 +109,9 @@ export const replayLog = (text: string): Replayed => {
       outcome: event.outcome,
       decided: next.action,
       recorded: event.action,
-      isSame: canonical(next.action) === canonical(event.action) && canonical(next.state) === canonical(event.state)
+      isSame:
+        canonical(next.action) === canonical(event.action) &&
+        canonical(asRecorded(next.state, json.success)) === canonical(asRecorded(event.state, json.success))
     })
     request.state = next.state
   }

@@ -1,0 +1,24 @@
+/** What is broken on purpose, and the tests that have to notice: fast ones, without sockets and processes. */
+
+export const rooms: ReadonlyArray<string> = [
+  "src/domain/recovery/RecoveryMachine.ts",
+  "src/domain/recovery/roads/*.ts",
+  "src/domain/provider/RetryAfter.ts",
+  "src/domain/chat/RequestWindow.ts",
+  "src/domain/chat/StreamView.ts",
+  "src/programs/request/*.ts",
+  "src/programs/agent/*.ts"
+]
+
+export const tests: ReadonlyArray<string> = [
+  "test/domain/recovery/*.test.ts",
+  "test/domain/provider/RetryAfter.test.ts",
+  "test/domain/chat/{window,StreamView}.test.ts",
+  "test/programs/request/*.test.ts",
+  "test/programs/agent/{agentProperties,agentTrail,durableRequest,durableTurn,loopRules,rawExecutor,runAgent}.test.ts",
+  "test/programs/commands/drill/mishaps.test.ts",
+  "test/logs/logs.test.ts"
+]
+
+/** Percent of the mutants of each room. */
+export const goal = 85
