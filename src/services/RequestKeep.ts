@@ -22,6 +22,8 @@ export interface StoredAnswer {
 export interface RequestKeeper {
   /** Where the owner before left it; null = it is new. */
   readonly before: KeptRequest | null
+  /** When a process before began it, epoch milliseconds: its deadline counts from there. null = it is new. */
+  readonly begunAt: number | null
   /** The same for the same request of the same turn, also after a restart. */
   readonly key: string
   /** The answer to the request in flight that was left where it is made; null = none. */

@@ -89,6 +89,8 @@ export interface OpenReply {
   readonly spent: Amount
   readonly usedMs: number
   readonly atEpochMs: number
+  /** When the owner that kept its first fact began it; absent = nobody has said so. */
+  readonly begunEpochMs?: number
   /** Where its request stands; null = nothing has been decided. */
   readonly request: KeptFields | null
   /** Where the answer to its last request is kept; absent = nowhere. */
@@ -106,6 +108,7 @@ const OpenFields = Schema.Struct({
   spent: AmountFields,
   usedMs: Schema.Finite,
   atEpochMs: Schema.Finite,
+  begunEpochMs: Schema.optionalKey(Schema.Finite),
   request: Schema.NullOr(Schema.StructWithRest(Schema.Struct({ shown: Schema.String }), [anything])),
   stored: Schema.optionalKey(Schema.NullOr(Schema.Struct({ attempt: Schema.Int, name: Schema.String })))
 })

@@ -98,7 +98,14 @@ interface Counted {
 }
 
 /** Keeps the request of a step that is in trouble. `before` was left by the owner before. */
-const keeperOf = (run: AgentRun, step: number, cell: TurnCell | null, before: OpenReply, counted: Counted) => {
+const keeperOf = (
+  run: AgentRun,
+  step: number,
+  cell: TurnCell | null,
+  before: OpenReply,
+  begunEpochMs: number,
+  counted: Counted
+) => {
   const { journal, work } = run
   const key = keys.reply(step)
   let now = before
@@ -115,12 +122,14 @@ const keeperOf = (run: AgentRun, step: number, cell: TurnCell | null, before: Op
         spent: counted.spent,
         usedMs: cell === null ? 0 : usedBy(cell, run.now()),
         atEpochMs,
+        begunEpochMs,
         request
       })
     })
   const withBefore = (trail: Trail, startedAt: number): Trail => [...before.trail, ...work.ofTurn(trail, startedAt)]
   const keeper: RequestKeeper & { readonly saveEnd: (trail: Trail) => Effect.Effect<void> } = {
     before: before.request,
+    begunAt: before.begunEpochMs ?? null,
     key: `${journal.turn ?? ""}/${key}`,
     stored: before.stored ?? null,
     // No new fact: who takes the answer up again and again gets no further.
@@ -167,7 +176,8 @@ const askOn = <E, R>(
       )
     const counted = counting(run.ledger)
     counted.spent = before.spent
-    const keeper = keeperOf(run, step, cell, before, counted)
+    const begunEpochMs = before.begunEpochMs ?? (yield* Clock.currentTimeMillis)
+    const keeper = keeperOf(run, step, cell, before, begunEpochMs, counted)
     const reply = yield* ask.pipe(
       Effect.provideService(BudgetLedger, counted.ledger),
       Effect.provideService(RequestKeep, keeper),

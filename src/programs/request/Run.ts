@@ -125,11 +125,20 @@ const indexOf = (policy: RecoveryPolicy, name: RouteName | null): number =>
         policy.routes.findIndex((route) => isSameRoute(route, name))
       )
 
-const firstState = (options: RecoverOptions, driver: AttemptDriver, startedAt: number): RecoveryState => {
+/** What a request has had of its time in processes before this one, and between them. */
+const elapsedBefore = ({ keep = null }: RecoverOptions, clock: Clock.Clock): number =>
+  keep === null || keep.begunAt === null ? 0 : Math.max(0, clock.currentTimeMillisUnsafe() - keep.begunAt)
+
+const firstState = (
+  options: RecoverOptions,
+  driver: AttemptDriver,
+  startedAt: number,
+  elapsed: number
+): RecoveryState => {
   const { policy, turn } = options
-  const spent = policy.deadlinePer === "turn" ? usedBy(turn, startedAt) : 0
+  const spent = Math.max(elapsed, policy.deadlinePer === "turn" ? usedBy(turn, startedAt) : 0)
   return initial(policy, {
-    now: startedAt,
+    now: startedAt - elapsed,
     deadline: policy.deadline === null ? null : startedAt + policy.deadline - spent,
     route: indexOf(policy, turn.route),
     gone: [...policy.routes.keys()].filter((at) => turn.gone.some((name) => isSameRoute(routeAt(policy, at), name))),
@@ -162,7 +171,9 @@ export const makeRun = (
     books: { ledger, emit, requestId, startedAt, now, enter: (entry) => trail.push(entry) },
     backoff: makeBackoff(options.policy),
     pulse: { lastAt: startedAt },
-    here: { at: { state: firstState(options, driver, startedAt), plan: null, met: nothingMet } }
+    here: {
+      at: { state: firstState(options, driver, startedAt, elapsedBefore(options, clock)), plan: null, met: nothingMet }
+    }
   }
 }
 
