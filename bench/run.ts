@@ -1,7 +1,8 @@
 /**
- * `npm run bench [-- memory later http later-http stream first-token start]`: measures and compares in one run. Exit 1 when a target is missed.
+ * `npm run bench [-- memory later http later-http stream first-token start durable]`: measures and compares in one run. Exit 1 when a target is missed.
  */
 import { cpus } from "node:os"
+import { durable } from "./durable.ts"
 import { http } from "./http.ts"
 import { later, laterHttp } from "./later.ts"
 import { print, type Table } from "./measure.ts"
@@ -17,7 +18,8 @@ const programs: Readonly<Record<string, (provider: Provider) => Promise<Table>>>
   "later-http": laterHttp,
   stream,
   "first-token": firstToken,
-  start
+  start,
+  durable
 }
 
 const wanted = process.argv.slice(2)
