@@ -23,7 +23,7 @@ import {
   type ToolboxShape
 } from "../../src/agent.ts"
 
-const go: Admission = { _tag: "Go", candidate: 0, ticket: null, left: null }
+const go: Admission = { _tag: "Go", candidate: 0, ticket: null, place: 0, isPaced: false, left: null }
 const seen: Array<readonly [RouteKey, Signal]> = []
 const health: HealthStoreShape = {
   admit: () => Effect.succeed(go),

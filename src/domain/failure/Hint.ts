@@ -24,6 +24,10 @@ export const waitOf = (hint: HintReading, wallMillis: number): number | null => 
   }
 }
 
+/** By how much `waitOf` may be more than what was meant: the answer's date, from which it counts, is cut to the second. */
+export const grainOf = (hint: HintReading): number =>
+  hint._tag === "At" && hint.serverEpochMillis !== null ? 1_000 : 0
+
 /**
  * A hint up to this long is taken for what it says of the one call: its place in a bucket that refills. A longer one is a
  * window that is used up, in front of which a crowd gathers while it lasts.

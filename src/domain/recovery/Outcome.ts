@@ -61,6 +61,8 @@ export const Outcome = Schema.TaggedUnion({
     unanswered: Schema.optionalKey(Schema.Boolean),
     /** What was thrown in place of an answer names no network fault. */
     unnamed: Schema.optionalKey(Schema.Boolean),
+    /** Route health lets the calls of this route leave one after the other, as its limiter takes them. */
+    paced: Schema.optionalKey(Schema.Boolean),
     /** Index of another route that takes the request now while the breaker of this one is open; null = none. */
     other: defaulted(Schema.NullOr(Count), null)
   },

@@ -7,7 +7,8 @@ import * as Schema from "effect/Schema"
 import { Count } from "../chat/Usage.ts"
 import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
 import type { Tick } from "../recovery/Tick.ts"
-import { observe, tokensLeft, type RouteHealth, type Signal } from "./RouteHealth.ts"
+import { placeIn } from "./Pace.ts"
+import { observe, onSent, paceOf, tokensLeft, type RouteHealth, type Signal } from "./RouteHealth.ts"
 import { heldByBreaker, HoldReason, verdictOf, type Caller, type Verdict } from "./Verdict.ts"
 
 export const Admission = Schema.TaggedUnion({
@@ -16,11 +17,20 @@ export const Admission = Schema.TaggedUnion({
     candidate: Count,
     /** The call is the one that shows whether an open route is back: its signal must carry this ticket. */
     ticket: Schema.NullOr(Count),
+    /** Its place in the order of the calls for this route. */
+    place: Schema.Finite,
+    /** A limiter takes these calls one after the other: a refusal says nothing of a crowd. */
+    isPaced: Schema.Boolean,
     /** What made it leave its own candidate (`return`: it would rather be elsewhere); null = it has not left. */
     left: Schema.NullOr(Schema.Union([HoldReason, Schema.Literal("return")]))
   },
   /** Ask again at `untilMillis`, a later instant. Spends no attempt. */
-  Held: { untilMillis: Schema.Finite, reason: HoldReason },
+  Held: {
+    untilMillis: Schema.Finite,
+    reason: HoldReason,
+    /** The place it keeps at its own candidate while it waits; null = it has none yet. */
+    place: Schema.NullOr(Schema.Finite)
+  },
   /** A background request, and the breaker of its own candidate is open. */
   Shed: {}
 })
@@ -37,6 +47,8 @@ export interface Asker {
   readonly price: number
   /** What it has waited for since its last attempt, and is not held for again. */
   readonly waitedFor: ReadonlyArray<HoldReason>
+  /** The place that its own candidate has given it; null = none. */
+  readonly place: number | null
   /** Whether it asks for its own candidate first, or for the others. */
   readonly prefers: "own" | "others"
   /** Reasons that make it leave its own candidate for another one that takes it now. */
@@ -52,6 +64,7 @@ export const newcomer: Asker = {
   failedOn: null,
   price: 1,
   waitedFor: [],
+  place: null,
   prefers: "own",
   leavesFor: [],
   deadline: null
@@ -68,6 +81,8 @@ const callerOf = (asker: Asker, candidate: number): Caller => ({
   priority: asker.priority,
   price: asker.failedOn === candidate ? asker.price : 0,
   waitedFor: candidate === asker.own ? asker.waitedFor : [],
+  isOwn: candidate === asker.own,
+  place: candidate === asker.own ? asker.place : null,
   deadline: asker.deadline
 })
 
@@ -97,6 +112,18 @@ const earliestOf = (verdicts: ReadonlyArray<Verdict | null>, own: number): numbe
 const put = (healths: ReadonlyArray<RouteHealth>, index: number, health: RouteHealth): ReadonlyArray<RouteHealth> =>
   healths.map((other, at) => (at === index ? health : other))
 
+/** The place of a call, and the health in which it is taken. */
+const withPlace = (
+  config: RouteHealthConfig,
+  health: RouteHealth,
+  { place }: Caller,
+  { now }: Tick
+): { readonly health: RouteHealth; readonly place: number } => {
+  const pace = paceOf(config, health, now)
+  const taken = placeIn(pace, place)
+  return { health: { ...health, pace: { ...pace, last: Math.max(pace.last, taken) } }, place: taken }
+}
+
 /** Sends the request to a candidate that takes it: the place of a probe, or the token of a retry, is taken with it. */
 const go = (
   config: RouteHealthConfig,
@@ -108,15 +135,22 @@ const go = (
 ): Admitted => {
   const health = healths[candidate]
   if (health === undefined) throw new RangeError(`there is no candidate ${candidate}`)
+  const caller = callerOf(asker, candidate)
+  const { health: inOrder, place } = withPlace(config, health, caller, tick)
+  const placed = onSent(config, inOrder, tick.now)
+  const isPaced = placed.pace.limiter !== null
   if (health.breaker === "open") {
     const ticket = health.tickets
-    const probing = { ...health, tickets: ticket + 1, probe: { ticket, at: tick.now } }
-    return { admission: { _tag: "Go", candidate, ticket, left }, healths: put(healths, candidate, probing) }
+    const probing = { ...placed, tickets: ticket + 1, probe: { ticket, at: tick.now } }
+    return {
+      admission: { _tag: "Go", candidate, ticket, place, isPaced, left },
+      healths: put(healths, candidate, probing)
+    }
   }
-  const admission: Admission = { _tag: "Go", candidate, ticket: null, left }
-  const { price, waitedFor } = callerOf(asker, candidate)
-  if (price === 0 || waitedFor.includes("retryBudget")) return { admission, healths }
-  const spent = { ...health, tokens: tokensLeft(config, health, tick.now) - price, tokensAt: tick.now }
+  const admission: Admission = { _tag: "Go", candidate, ticket: null, place, isPaced, left }
+  const { price, waitedFor } = caller
+  if (price === 0 || waitedFor.includes("retryBudget")) return { admission, healths: put(healths, candidate, placed) }
+  const spent = { ...placed, tokens: tokensLeft(config, health, tick.now) - price, tokensAt: tick.now }
   return { admission, healths: put(healths, candidate, spent) }
 }
 
@@ -152,18 +186,26 @@ export const admit = (
       return admit(config, healths, { ...asker, prefers: "own", waitedFor: [...asker.waitedFor, "ramp"] }, tick)
     case "breaker": {
       const untilMillis = earliestOf(others, verdict.untilMillis)
-      return { admission: { _tag: "Held", untilMillis, reason }, healths: waiting(healths) }
+      return { admission: { _tag: "Held", untilMillis, reason, place: null }, healths: waiting(healths) }
     }
     case "retryBudget": {
       // Its token is taken now, on credit: who comes next waits for one more.
       const owing = { ...own, tokens: tokensLeft(config, own, tick.now) - asker.price, tokensAt: tick.now }
       return {
-        admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason },
+        admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason, place: null },
         healths: put(healths, asker.own, owing)
       }
     }
     case "hint":
-      return { admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason }, healths }
+      return { admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason, place: null }, healths }
+    case "burst":
+    case "pace": {
+      const { health, place } = withPlace(config, own, callerOf(asker, asker.own), tick)
+      return {
+        admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason, place },
+        healths: put(healths, asker.own, health)
+      }
+    }
   }
 }
 

@@ -7,6 +7,9 @@ import * as Schema from "effect/Schema"
 import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
 import type { Tick } from "../recovery/Tick.ts"
 import { Count } from "../chat/Usage.ts"
+import { shortHintMillis } from "../failure/Hint.ts"
+import { Refusal } from "./Limiter.ts"
+import { initialPace, isWaiting, onRefusal, onTaken, Pace, paceAt } from "./Pace.ts"
 
 const Amount = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
 const Millis = Schema.Finite.check(Schema.isGreaterThan(0))
@@ -16,6 +19,8 @@ export const RouteHealth = Schema.Struct({
   /** Decaying counters, as of `countedAt`. */
   accepts: Amount,
   failures: Amount,
+  /** Calls that left, but for those that told nothing of the route. */
+  sends: Amount,
   countedAt: Schema.Finite,
   /** `ramp`: closed a moment ago, calls come back step by step until `until`. */
   breaker: Schema.Literals(["closed", "open", "ramp"]),
@@ -37,7 +42,9 @@ export const RouteHealth = Schema.Struct({
   hintUntil: Schema.Finite,
   /** Retry tokens, as of `tokensAt`; less than 0: retries that were put off have taken theirs on credit. */
   tokens: Schema.Finite,
-  tokensAt: Schema.Finite
+  tokensAt: Schema.Finite,
+  /** How fast calls leave. */
+  pace: Pace
 })
 export type RouteHealth = typeof RouteHealth.Type
 
@@ -45,6 +52,7 @@ export type RouteHealth = typeof RouteHealth.Type
 export const initial = (config: RouteHealthConfig, now: number): RouteHealth => ({
   accepts: 0,
   failures: 0,
+  sends: 0,
   countedAt: now,
   breaker: "closed",
   until: now,
@@ -56,7 +64,8 @@ export const initial = (config: RouteHealthConfig, now: number): RouteHealth => 
   service: null,
   hintUntil: now,
   tokens: config.retryTokens,
-  tokensAt: now
+  tokensAt: now,
+  pace: initialPace(now)
 })
 
 /** Number of the probe the signal belongs to; null = no probe. */
@@ -69,7 +78,8 @@ export const Signal = Schema.TaggedUnion({
   Served: { millis: Schema.Finite },
   /** A counted fault. `hintMillis` is the wait it asked for; null = none. */
   Failed: { ticket, hintMillis: Schema.NullOr(Schema.Finite) },
-  RateLimited: { ticket, hintMillis: Schema.NullOr(Schema.Finite) },
+  /** `hintMillis` as with `Failed`; `refusal` is the attempt and the wait it was told; null = it was told none. */
+  RateLimited: { ticket, hintMillis: Schema.NullOr(Schema.Finite), refusal: Schema.NullOr(Refusal) },
   /** The attempt told nothing of the route: it was interrupted, or failed in a way that is not counted. */
   Released: { ticket }
 })
@@ -91,6 +101,14 @@ export const tokensLeft = (config: RouteHealthConfig, health: RouteHealth, now: 
     health.tokens + (Math.max(0, now - health.tokensAt) / 1000) * config.retryTokensPerSecond
   )
 
+/** Calls per second that the route takes at present. */
+const acceptedPerSecond = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
+  (health.accepts * decayOf(config, health, now) * 1000) / config.window
+
+/** How fast calls leave at an instant. */
+export const paceOf = (config: RouteHealthConfig, health: RouteHealth, now: number): Pace =>
+  paceAt(health.pace, now, acceptedPerSecond(config, health, now))
+
 /** Closed a moment ago: calls come back step by step. */
 export const isRamping = (health: RouteHealth, now: number): boolean => health.breaker === "ramp" && now < health.until
 
@@ -101,22 +119,35 @@ const isProbe = (health: RouteHealth, ticket: number | null): boolean =>
 const decayOf = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
   Math.exp(-Math.max(0, now - health.countedAt) / config.window)
 
+/** The counters as of an instant. */
+const counted = (config: RouteHealthConfig, health: RouteHealth, now: number) => {
+  const decay = decayOf(config, health, now)
+  return {
+    accepts: health.accepts * decay,
+    failures: health.failures * decay,
+    sends: health.sends * decay,
+    countedAt: now
+  }
+}
+
+/** A call leaves. */
+export const onSent = (config: RouteHealthConfig, health: RouteHealth, now: number): RouteHealth => {
+  const counts = counted(config, health, now)
+  return { ...health, ...counts, sends: counts.sends + 1 }
+}
+
 const onAccepted = (
   config: RouteHealthConfig,
   before: RouteHealth,
   ticket: number | null,
   now: number
 ): RouteHealth => {
-  const decay = decayOf(config, before, now)
-  const counted: RouteHealth = {
-    ...before,
-    accepts: before.accepts * decay + 1,
-    failures: before.failures * decay,
-    countedAt: now
-  }
+  const counts = counted(config, before, now)
+  const pace = isWaiting(before.pace) ? onTaken(paceOf(config, before, now)) : before.pace
+  const after: RouteHealth = { ...before, ...counts, accepts: counts.accepts + 1, pace }
   const health: RouteHealth = {
-    ...counted,
-    tokens: Math.min(capacityOf(config, counted, now), tokensLeft(config, before, now) + config.retryTokensPerSuccess),
+    ...after,
+    tokens: Math.min(capacityOf(config, after, now), tokensLeft(config, before, now) + config.retryTokensPerSuccess),
     tokensAt: now
   }
   // A probe proves the route when it is accepted, not when it ends: replies take long.
@@ -169,19 +200,16 @@ const nextCoolDown = (config: RouteHealthConfig, health: RouteHealth): number =>
   Math.min(health.busy ? config.coolDown * config.busyFactor : config.coolDownMax, health.coolDown * 2)
 
 const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number | null, tick: Tick): RouteHealth => {
-  const decay = decayOf(config, before, tick.now)
-  const health: RouteHealth = {
-    ...before,
-    accepts: before.accepts * decay,
-    failures: before.failures * decay + 1,
-    countedAt: tick.now
-  }
+  const counts = counted(config, before, tick.now)
+  const health: RouteHealth = { ...before, ...counts, failures: counts.failures + 1 }
   if (isProbe(health, ticket)) {
     const judged = { ...health, busy: health.busy || health.waiting >= config.busyCalls }
     return opened(judged, nextCoolDown(config, judged), tick)
   }
   const limit = isRamping(health, tick.now) ? config.rampFailureShare : config.failureShare
-  const isBad = health.failures >= config.minFailures && health.failures >= limit * (health.failures + health.accepts)
+  // Of calls that left together those that fail are heard of first.
+  const all = Math.max(health.failures + health.accepts, health.sends)
+  const isBad = health.failures >= config.minFailures && health.failures >= limit * all
   return health.breaker !== "open" && isBad ? onBreak(config, health, tick) : health
 }
 
@@ -196,8 +224,25 @@ const onHint = (
   return hintUntil > health.hintUntil ? { ...health, hintUntil } : health
 }
 
-const onReleased = (health: RouteHealth, ticket: number | null): RouteHealth =>
-  isProbe(health, ticket) ? { ...health, probe: null } : health
+/** A short hint holds others back only as long as nothing is known of the limiter behind it. */
+const onRateLimited = (
+  config: RouteHealthConfig,
+  health: RouteHealth,
+  signal: Extract<Signal, { readonly _tag: "RateLimited" }>,
+  now: number
+): RouteHealth => {
+  const { hintMillis, refusal } = signal
+  if (refusal === null || refusal.hintMillis > shortHintMillis) return onHint(config, health, hintMillis, now)
+  const pace = onRefusal(paceOf(config, health, now), refusal, now)
+  const told = { ...health, pace }
+  return pace.limiter === null ? onHint(config, told, hintMillis, now) : told
+}
+
+const onReleased = (health: RouteHealth, ticket: number | null): RouteHealth => ({
+  ...health,
+  sends: Math.max(0, health.sends - 1),
+  probe: isProbe(health, ticket) ? null : health.probe
+})
 
 /** What is known of the route after a call. */
 export const observe = (config: RouteHealthConfig, health: RouteHealth, signal: Signal, tick: Tick): RouteHealth => {
@@ -210,7 +255,7 @@ export const observe = (config: RouteHealthConfig, health: RouteHealth, signal: 
       return onHint(config, onFailed(config, health, signal.ticket, tick), signal.hintMillis, tick.now)
     case "RateLimited":
       // Says nothing of the provider's load: a probe that meets it leaves its place to the next.
-      return onHint(config, onReleased(health, signal.ticket), signal.hintMillis, tick.now)
+      return onRateLimited(config, onReleased(health, signal.ticket), signal, tick.now)
     case "Released":
       return onReleased(health, signal.ticket)
   }

@@ -8,6 +8,7 @@ import type { RecoveryPolicy } from "../recovery/RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../recovery/RecoveryState.ts"
 import { runClassOf } from "../recovery/roads/Transient.ts"
 import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
+import type { Tick } from "../recovery/Tick.ts"
 import type { Admission, Asker } from "./Admission.ts"
 import type { Signal } from "./RouteHealth.ts"
 import type { HoldReason } from "./Verdict.ts"
@@ -23,9 +24,11 @@ export interface Holds {
   readonly waitedFor: ReadonlyArray<HoldReason>
   /** It has waited as the server asked since its last success: another hint would be its second. */
   readonly obeyed: boolean
+  /** The place it waits for on its own route; null = none. */
+  readonly place: number | null
 }
 
-export const noHolds: Holds = { failedOn: null, price: 1, waitedFor: [], obeyed: false }
+export const noHolds: Holds = { failedOn: null, price: 1, waitedFor: [], obeyed: false, place: null }
 
 /** Holds that end with one wait: a request is not held twice for them between two attempts. */
 const isServed = (reason: string): reason is HoldReason => reason === "hint" || reason === "retryBudget"
@@ -52,12 +55,15 @@ export const afterOutcome = (holds: Holds, route: number, outcome: Outcome): Hol
         failedOn: route,
         price: priceOf(outcome),
         waitedFor: hasHint(outcome) && !holds.obeyed ? namedByServer : [],
-        obeyed: holds.obeyed || hasHint(outcome)
+        obeyed: holds.obeyed || hasHint(outcome),
+        place: null
       }
     case "Held":
       return outcome.other === null && isServed(outcome.reason)
         ? { ...holds, waitedFor: [...holds.waitedFor, outcome.reason] }
-        : holds
+        : outcome.other === null
+          ? holds
+          : { ...holds, place: null }
     case "Completed":
     case "Refused":
     case "Truncated":
@@ -85,7 +91,7 @@ const wantsAway = (policy: RecoveryPolicy, state: RecoveryState): boolean => {
 /** A retry token is a matter of the own route alone, and so is a hint, unless rate limits lead to a fallback. */
 const leavesFor = (policy: RecoveryPolicy): ReadonlyArray<HoldReason> => {
   if (policy.routes.length < 2) return []
-  return policy.fallbackAfter.rateLimit === undefined ? ["breaker", "ramp"] : ["breaker", "ramp", "hint"]
+  return policy.fallbackAfter.rateLimit === undefined ? ["breaker", "ramp"] : ["breaker", "ramp", "hint", "pace"]
 }
 
 /** Who asks for a route before the next attempt. */
@@ -95,6 +101,7 @@ export const askerOf = (policy: RecoveryPolicy, state: RecoveryState, holds: Hol
   failedOn: holds.failedOn,
   price: holds.price,
   waitedFor: holds.waitedFor,
+  place: holds.place,
   prefers: wantsAway(policy, state) ? "others" : "own",
   leavesFor: leavesFor(policy),
   deadline: endOf(state)
@@ -108,19 +115,27 @@ export const heldBy = (admission: Admission, now: number): HeldOutcome | null =>
         ? null
         : { _tag: "Held", untilMillis: now, reason: admission.left, other: admission.candidate }
     case "Held":
-      return { ...admission, other: null }
+      return { _tag: "Held", untilMillis: admission.untilMillis, reason: admission.reason, other: null }
     case "Shed":
       return { _tag: "Held", untilMillis: now, reason: "shed", other: null }
   }
 }
 
-/** What an outcome of an attempt tells of its route; null = it was no attempt. `ticket` is the probe's, or null. */
+/** How an attempt left: the number of its probe (null = it is none), its place, when, and whether a limiter set its pace. */
+export interface Leave {
+  readonly ticket: number | null
+  readonly place: number
+  readonly since: number
+  readonly isPaced: boolean
+}
+
+/** What an outcome of an attempt tells of its route; null = it was no attempt. */
 export const signalOf = (
   config: RouteHealthConfig,
   policy: RecoveryPolicy,
   outcome: Outcome,
-  ticket: number | null,
-  wall: number,
+  { ticket, place, since }: Leave,
+  { now, wall }: Pick<Tick, "now" | "wall">,
   holds: Holds
 ): Signal | null => {
   switch (outcome._tag) {
@@ -132,9 +147,16 @@ export const signalOf = (
     case "DeadlineHit":
       return { _tag: "Released", ticket }
     case "Faulted": {
-      const hintMillis = hintForOthers(firstHint(outcome, wall), holds)
+      const told = firstHint(outcome, wall)
+      const hintMillis = hintForOthers(told, holds)
       const group = runClassOf(policy, outcome)
-      if (group === "rateLimit") return { _tag: "RateLimited", ticket, hintMillis }
+      if (group === "rateLimit") {
+        const refusal =
+          told === null || told <= 0
+            ? null
+            : { hintMillis: told, place, tookMillis: now - since, isAgain: holds.obeyed }
+        return { _tag: "RateLimited", ticket, hintMillis, refusal }
+      }
       if (group === null || group === "overflow" || group === "empty" || group === "sample")
         return { _tag: "Accepted", ticket }
       return config.counts.includes(group) ? { _tag: "Failed", ticket, hintMillis } : { _tag: "Released", ticket }
@@ -159,6 +181,12 @@ const firstHint = (fault: Faulted, wall: number): number | null => {
   return null
 }
 
-/** The outcome with what route health answered to it: the route that takes the request now. */
-export const withWayOut = (outcome: Outcome, wayOut: number | null): Outcome =>
-  wayOut === null || outcome._tag !== "Faulted" ? outcome : { ...outcome, other: wayOut }
+/** The outcome with what route health says to it: the route that takes the request now, and whether its calls are paced. */
+export const withAnswer = (outcome: Outcome, wayOut: number | null, isPaced: boolean): Outcome =>
+  outcome._tag !== "Faulted" || (wayOut === null && !isPaced)
+    ? outcome
+    : { ...outcome, other: wayOut, ...(isPaced ? { paced: true } : {}) }
+
+/** The memory with the place that a held request waits for. */
+export const withPlace = (holds: Holds, admission: Admission): Holds =>
+  admission._tag === "Held" && admission.place !== null ? { ...holds, place: admission.place } : holds

@@ -5,13 +5,15 @@
 import * as Schema from "effect/Schema"
 import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
 import type { Tick } from "../recovery/Tick.ts"
-import { isRamping, tokensLeft, tokensPerSecond, type RouteHealth } from "./RouteHealth.ts"
+import { placeIn, waitFor } from "./Pace.ts"
+import { isRamping, paceOf, tokensLeft, tokensPerSecond, type RouteHealth } from "./RouteHealth.ts"
 
 /**
  * Why a request is held. `breaker`: the route is open. `ramp`: it has just closed and another candidate takes the call.
- * `hint`: it asked for silence. `retryBudget`: its retries are too many for its successes.
+ * `hint`: it asked for silence. `retryBudget`: its retries are too many for its successes. `burst`: too many leave at once
+ * where nothing is known. `pace`: a limiter takes so many a second.
  */
-export const HoldReason = Schema.Literals(["breaker", "hint", "retryBudget", "ramp"])
+export const HoldReason = Schema.Literals(["breaker", "hint", "retryBudget", "ramp", "burst", "pace"])
 export type HoldReason = typeof HoldReason.Type
 
 /** Least wait at an open breaker: waiters never spin while a probe is out. */
@@ -61,6 +63,10 @@ export interface Caller {
   readonly price: number
   /** What it has waited for since its last attempt, and is not held for again. */
   readonly waitedFor: ReadonlyArray<HoldReason>
+  /** Whether the candidate is its own: what comes from a route that is shut is spread already, and is no burst. */
+  readonly isOwn: boolean
+  /** The place it was given before; null = none. */
+  readonly place: number | null
   /** The random part of a wait gives way to this instant; null = none. */
   readonly deadline: number | null
 }
@@ -102,6 +108,25 @@ const heldByBudget = (config: RouteHealthConfig, health: RouteHealth, caller: Ca
   return held(spreadFrom(tick.now + missing / 2, missing, tick, caller.deadline), "retryBudget")
 }
 
+/** Longest and shortest time until a call that waits for its place looks again: the pace may have changed. */
+const longestLook = 1_000
+const shortestLook = 10
+
+/**
+ * Its place has not come up. In a burst every call that is taken lets another one go: it looks again at half of its wait. It
+ * looks last before its deadline, and never in the past.
+ */
+const heldByPace = (config: RouteHealthConfig, health: RouteHealth, caller: Caller, { now }: Tick): Verdict | null => {
+  const pace = paceOf(config, health, now)
+  const wait = waitFor(pace, placeIn(pace, caller.place))
+  if (wait === 0) return null
+  const isBurst = pace.limiter === null
+  if (isBurst && !caller.isOwn) return null
+  const look = isBurst ? Math.max(shortestLook, wait / 2) : Math.max(longestLook, wait / 4)
+  const end = caller.deadline === null ? Infinity : caller.deadline - 1
+  return held(Math.max(now + 1, Math.min(now + Math.min(wait, look), end)), isBurst ? "burst" : "pace")
+}
+
 /** What a candidate says to a caller. */
 export const verdictOf = (config: RouteHealthConfig, health: RouteHealth, caller: Caller, tick: Tick): Verdict => {
   const { now } = tick
@@ -114,5 +139,5 @@ export const verdictOf = (config: RouteHealthConfig, health: RouteHealth, caller
   }
   if (isOpen) return probe
   if (!caller.waitedFor.includes("ramp") && tick.spread > rampShare(config, health, now)) return held(now, "ramp")
-  return heldByBudget(config, health, caller, tick) ?? open
+  return heldByBudget(config, health, caller, tick) ?? heldByPace(config, health, caller, tick) ?? open
 }

@@ -11,8 +11,10 @@ import {
   heldBy,
   noHolds,
   signalOf,
-  withWayOut,
-  type HeldOutcome
+  withAnswer,
+  withPlace,
+  type HeldOutcome,
+  type Leave
 } from "../../domain/route/RouteQuestion.ts"
 import type { HealthStoreShape, RouteKey } from "../../services/HealthStore.ts"
 
@@ -27,12 +29,10 @@ export interface RouteAdmission {
   readonly release: (tick: Tick) => Effect.Effect<void>
 }
 
-interface Place {
+/** An attempt's place: its route, how it was admitted and when, and whether route health has heard of it. */
+interface Place extends Leave {
   readonly own: number
-  readonly ticket: number | null
   readonly isAccepted: boolean
-  /** Instant of the admission. */
-  readonly since: number
 }
 
 /** Key of a route by the name of its client: enough where one set of clients is all there is. */
@@ -68,8 +68,11 @@ export const makeRouteAdmission = (
         // A place is noted in the step that takes it: none is taken that nobody gives back.
         return Effect.uninterruptible(
           Effect.map(store.admit({ candidates, config, asker }, tick), (admission) => {
-            if (admission._tag === "Go")
-              place = { own: admission.candidate, ticket: admission.ticket, isAccepted: false, since: tick.now }
+            if (admission._tag === "Go") {
+              const { candidate, ticket, place: number, isPaced } = admission
+              place = { own: candidate, ticket, place: number, isPaced, isAccepted: false, since: tick.now }
+            }
+            holds = withPlace(holds, admission)
             return heldBy(admission, tick.now)
           })
         )
@@ -83,15 +86,15 @@ export const makeRouteAdmission = (
       }),
     observe: (state, outcome, tick) =>
       Effect.suspend(() => {
-        const signal = place === null ? null : signalOf(config, policy, outcome, place.ticket, tick.wall, holds)
+        const signal = place === null ? null : signalOf(config, policy, outcome, place, tick, holds)
         holds = afterOutcome(holds, state.route, outcome)
         if (place === null || signal === null) return Effect.succeed(outcome)
-        const { own, isAccepted, since } = place
+        const { own, isAccepted, since, isPaced } = place
         place = null
         const told = signal._tag === "Accepted" && isAccepted ? Effect.succeed(null) : tell(own, signal, tick)
         const served = isWhole(outcome) ? tell(own, { _tag: "Served", millis: tick.now - since }, tick) : null
         return Effect.map(served === null ? told : Effect.andThen(told, served), (wayOut) =>
-          withWayOut(outcome, wayOut)
+          withAnswer(outcome, wayOut, isPaced)
         )
       }),
     release: (tick) =>

@@ -571,6 +571,24 @@ describe("classes", () => {
     )
   })
 
+  it("spread a date, which adds up to a second of its own, by half as much at most or by a second less", () => {
+    const dated = (millis: number, serverEpochMillis: number | null) =>
+      fault("rate_limited", {
+        hints: [{ _tag: "At", source: "x", epochMillis: (serverEpochMillis ?? 1_000_000) + millis, serverEpochMillis }]
+      })
+    const waitOf = (outcome: Outcome): unknown => step(broad, outcome, {}, { spread: 1, wall: 1_000_000 }).action
+    assert.deepInclude(waitOf(dated(4_000, 2_000)), { delayMillis: 4_500 })
+    assert.deepInclude(waitOf(dated(10_000, 2_000)), { delayMillis: 29_000 })
+    assert.deepInclude(waitOf(dated(4_000, null)), { delayMillis: 5_000 })
+  })
+
+  it("spread a hint no more for a second one where calls leave one after the other", () => {
+    const hints = [{ _tag: "Delay", source: "x", millis: 1_000 }] as const
+    const again = { rateLimits: 3, spreadRange: 20_000, hintsInVain: 3 }
+    const { action } = step(broad, fault("rate_limited", { hints, paced: true }), again, { spread: 1 })
+    assert.deepInclude(action, { delayMillis: 1_250, origin: "hint" })
+  })
+
   it("spread a repeated hint by ten seconds to ten minutes, five doublings at most", () => {
     assert.deepStrictEqual(
       [rangeOf(1_000, 1), rangeOf(10_000, 1), rangeOf(10_000, 9), rangeOf(14_400_000, 0)],

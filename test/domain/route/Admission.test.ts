@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { RouteHealthConfig } from "../../../src/domain/recovery/RouteHealthConfig.ts"
 import type { Tick } from "../../../src/domain/recovery/Tick.ts"
 import { admit, newcomer, report, type Admission, type Asker } from "../../../src/domain/route/Admission.ts"
+import { initialPace } from "../../../src/domain/route/Pace.ts"
 import { initial, observe, type RouteHealth } from "../../../src/domain/route/RouteHealth.ts"
 
 const config = RouteHealthConfig.defaults
@@ -41,9 +42,11 @@ const go = (candidate: number, left: string | null = null, ticket: number | null
   _tag: "Go",
   candidate,
   ticket,
+  place: 1,
+  isPaced: false,
   left
 })
-const held = (untilMillis: number, reason: string) => ({ _tag: "Held", untilMillis, reason })
+const held = (untilMillis: number, reason: string) => ({ _tag: "Held", untilMillis, reason, place: null })
 /** Half of the range of the random time after a cool-down. */
 const coolSpread = config.coolDown / 2
 
@@ -138,21 +141,33 @@ describe("a request is admitted", () => {
     assert.deepStrictEqual(ask(healths, changes).admission, then as Admission)
   )
 
+  /** A route after calls left for it: each takes a place, and is counted. */
+  const left = (health: RouteHealth, calls = 1): RouteHealth => ({
+    ...health,
+    sends: calls,
+    countedAt: now,
+    pace: { ...initialPace(now), last: calls, clock: 24, rate: health.pace.rate, deafUntil: 0 }
+  })
+
   it("takes with the answer what goes with it, on that candidate alone", () => {
     const probing = ask([open, probeable]).healths
-    assert.deepStrictEqual(probing, [open, { ...probeable, tickets: 1, probe: { ticket: 0, at: now } }])
+    const { accepts, failures, countedAt } = probeable
+    const decay = Math.exp(-(now - countedAt) / config.window)
+    const counted = { accepts: accepts * decay, failures: failures * decay }
+    const asProbe = { ...left(probeable), ...counted, tickets: 1, probe: { ticket: 0, at: now } }
+    assert.deepStrictEqual(probing, [open, asProbe])
     const retried = ask([well, well], { failedOn: 0 }).healths
-    assert.deepStrictEqual(retried, [{ ...well, tokens: config.retryTokens - 1, tokensAt: now }, well])
+    assert.deepStrictEqual(retried, [{ ...left(well), tokens: config.retryTokens - 1, tokensAt: now }, well])
     const alone = ask([open]).healths
     assert.deepStrictEqual(alone, [{ ...open, waiting: 1 }])
   })
 
-  it("takes nothing where nothing goes with it", () => {
+  it("takes a place on the route it leaves for, and nothing where it is held", () => {
+    assert.deepStrictEqual(ask([well, well]).healths, [left(well), well])
+    assert.deepStrictEqual(ask([open, well]).healths, [open, left(well)])
     for (const healths of [
-      [well, well],
       [open, openUntil(8_000)],
-      [limited, well],
-      [open, well]
+      [limited, well]
     ] as const)
       assert.deepStrictEqual(ask(healths).healths, healths)
   })
@@ -194,6 +209,6 @@ describe("a report", () => {
     assert.isNull(told([last, well], failed, "background").wayOut)
     for (const _tag of ["Accepted", "Released"] as const)
       assert.isNull(told([open, well], { _tag, ticket: null }).wayOut)
-    assert.isNull(told([open, well], { _tag: "RateLimited", ticket: null, hintMillis: null }).wayOut)
+    assert.isNull(told([open, well], { _tag: "RateLimited", ticket: null, hintMillis: null, refusal: null }).wayOut)
   })
 })

@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { RouteHealthConfig } from "../../../src/domain/recovery/RouteHealthConfig.ts"
 import { Admission, admit, newcomer, type Admitted, type Asker } from "../../../src/domain/route/Admission.ts"
+import { initialPace } from "../../../src/domain/route/Pace.ts"
 import { initial, observe, RouteHealth, Signal } from "../../../src/domain/route/RouteHealth.ts"
 import type { Tick } from "../../../src/domain/recovery/Tick.ts"
 import { verdictOf, type Caller } from "../../../src/domain/route/Verdict.ts"
@@ -12,23 +13,31 @@ const config = RouteHealthConfig.defaults
 const tick = (now: number, spread = 0.5): Tick => ({ now, wall: now, backoffMillis: null, spread, progressMillis: 0 })
 const accepted = { _tag: "Accepted", ticket: null } as const
 const failed = { _tag: "Failed", ticket: null, hintMillis: null } as const
-const limited = (hintMillis: number | null): Signal => ({ _tag: "RateLimited", ticket: null, hintMillis })
+const limited = (hintMillis: number | null): Signal => ({
+  _tag: "RateLimited",
+  ticket: null,
+  hintMillis,
+  refusal: null
+})
 
 const after = (signals: ReadonlyArray<Signal>, now = 0, spread = 0.5, from = initial(config, 0)): RouteHealth =>
   signals.reduce((health, signal) => observe(config, health, signal, tick(now, spread)), from)
 
-/** The answer to a request that has this route alone, and the health after it. */
+/** The answer to a request that has this route alone, its place aside, and the health after it. */
 const ask = (health: RouteHealth, now: number, asker: Partial<Asker> = {}, spread = 0.5, settings = config) => {
   const { admission, healths } = admit(settings, [health], { ...newcomer, ...asker }, tick(now, spread))
-  return { admission, health: healths[0] ?? health }
+  return {
+    admission: admission._tag === "Go" ? { ...admission, place: 0 } : admission,
+    health: healths[0] ?? health
+  }
 }
 
-const go: Admission = { _tag: "Go", candidate: 0, ticket: null, left: null }
+const go: Admission = { _tag: "Go", candidate: 0, ticket: null, place: 0, isPaced: false, left: null }
 const probe = (ticket: number): Admission => ({ ...go, ticket })
 const ticketOf = (admission: Admission): number | null => (admission._tag === "Go" ? admission.ticket : null)
 const isProbe = (admission: Admission): boolean => ticketOf(admission) !== null
 
-const caller: Caller = { priority: "foreground", price: 0, waitedFor: [], deadline: null }
+const caller: Caller = { priority: "foreground", price: 0, waitedFor: [], isOwn: true, place: null, deadline: null }
 
 /** What the route says to a request that has another one. */
 const verdict = (health: RouteHealth, now: number, spread: number): string =>
@@ -136,7 +145,7 @@ describe("the breaker", () => {
       initial(short, 0)
     )
     const { admission } = ask(brief, 0, {}, 1, short)
-    assert.deepStrictEqual(admission, { _tag: "Held", untilMillis: 250 + 500, reason: "breaker" })
+    assert.deepStrictEqual(admission, { _tag: "Held", untilMillis: 250 + 500, reason: "breaker", place: null })
   })
 
   it("counts with a memory of ten seconds", () => {
@@ -170,7 +179,12 @@ describe("the breaker", () => {
 
   it("gives the place of a probe that was rate limited to the next", () => {
     const probing = ask(open, 5_000).health
-    const limitedProbe = observe(config, probing, { _tag: "RateLimited", ticket: 0, hintMillis: null }, tick(5_100))
+    const limitedProbe = observe(
+      config,
+      probing,
+      { _tag: "RateLimited", ticket: 0, hintMillis: null, refusal: null },
+      tick(5_100)
+    )
     assert.deepStrictEqual(ask(limitedProbe, 5_100).admission, probe(1))
     const other = observe(config, probing, limited(null), tick(5_100))
     assert.strictEqual(ask(other, 5_100).admission._tag, "Held")
@@ -335,8 +349,18 @@ describe("the hint gate", () => {
   const gated = after([limited(10_000)], 1_000)
 
   it("holds new calls until the hint's end and a time of their own", () => {
-    assert.deepStrictEqual(ask(gated, 2_000, {}, 0).admission, { _tag: "Held", untilMillis: 11_000, reason: "hint" })
-    assert.deepStrictEqual(ask(gated, 2_000, {}, 1).admission, { _tag: "Held", untilMillis: 20_000, reason: "hint" })
+    assert.deepStrictEqual(ask(gated, 2_000, {}, 0).admission, {
+      _tag: "Held",
+      untilMillis: 11_000,
+      reason: "hint",
+      place: null
+    })
+    assert.deepStrictEqual(ask(gated, 2_000, {}, 1).admission, {
+      _tag: "Held",
+      untilMillis: 20_000,
+      reason: "hint",
+      place: null
+    })
     assert.strictEqual(ask(gated, 11_000).admission._tag, "Go")
     assert.strictEqual(ask(gated, 10_999, {}, 0).admission._tag, "Held")
   })
@@ -351,7 +375,7 @@ describe("the hint gate", () => {
     const close = ask(gated, 2_000, { deadline: 11_500 }, 1).admission
     assert.isTrue(close._tag === "Held" && close.untilMillis >= 11_000 && close.untilMillis < 11_500)
     const past = ask(gated, 2_000, { deadline: 5_000 }, 1).admission
-    assert.deepStrictEqual(past, { _tag: "Held", untilMillis: 11_000, reason: "hint" })
+    assert.deepStrictEqual(past, { _tag: "Held", untilMillis: 11_000, reason: "hint", place: null })
   })
 
   it("spends at most a tenth of the time left at random", () => {
@@ -367,15 +391,15 @@ describe("the hint gate", () => {
 
   it("spreads a short hint over two seconds", () => {
     const { admission } = ask(after([limited(500)]), 0, {}, 1)
-    assert.deepStrictEqual(admission, { _tag: "Held", untilMillis: 2_500, reason: "hint" })
+    assert.deepStrictEqual(admission, { _tag: "Held", untilMillis: 2_500, reason: "hint", place: null })
   })
 
   it("counts the hint of an overload, and none where there is none", () => {
     const told = observe(config, initial(config, 0), { _tag: "Failed", ticket: null, hintMillis: 3_000 }, tick(1_000))
     assert.strictEqual(told.hintUntil, 4_000)
     const health = initial(config, 0)
-    assert.strictEqual(observe(config, health, limited(null), tick(1_000)), health)
-    assert.strictEqual(observe(config, health, { _tag: "Released", ticket: null }, tick(1_000)), health)
+    assert.deepStrictEqual(observe(config, health, limited(null), tick(1_000)), health)
+    assert.deepStrictEqual(observe(config, health, { _tag: "Released", ticket: null }, tick(1_000)), health)
   })
 
   it("holds no one twice, and nobody where it is switched off", () => {
@@ -402,7 +426,7 @@ describe("the retry budget", () => {
 
   it("lets ten retries go and defers the eleventh, never refuses it", () => {
     const eleventh = ask(drained, 0, { failedOn: 0 }, 0.5).admission
-    assert.deepStrictEqual(eleventh, { _tag: "Held", untilMillis: 10_000, reason: "retryBudget" })
+    assert.deepStrictEqual(eleventh, { _tag: "Held", untilMillis: 10_000, reason: "retryBudget", place: null })
     assert.strictEqual(ask(drained, 10_000, { failedOn: 0, waitedFor: ["retryBudget"] }).admission._tag, "Go")
     // Once deferred it goes, whoever has taken the tokens since.
     assert.strictEqual(ask(drained, 0, { failedOn: 0, waitedFor: ["retryBudget"] }).admission._tag, "Go")
@@ -426,7 +450,8 @@ describe("the retry budget", () => {
     const retries = (health: RouteHealth, now: number): number => {
       let left = health
       for (let count = 0; ; count++) {
-        const next = ask(left, now, { failedOn: 0 })
+        // Of so many at once the most wait a moment: that is not what is counted here.
+        const next = ask({ ...left, pace: initialPace(now) }, now, { failedOn: 0 })
         if (next.admission._tag !== "Go") return count
         left = next.health
       }
@@ -497,6 +522,7 @@ describe("what is written down", () => {
     assert.deepStrictEqual(initial(config, 7), {
       accepts: 0,
       failures: 0,
+      sends: 0,
       countedAt: 7,
       breaker: "closed",
       until: 7,
@@ -508,7 +534,8 @@ describe("what is written down", () => {
       service: null,
       hintUntil: 7,
       tokens: 10,
-      tokensAt: 7
+      tokensAt: 7,
+      pace: initialPace(7)
     }))
 
   it("has the settings that the fleet was measured with", () =>
@@ -566,24 +593,28 @@ describe("what is written down", () => {
   })
 
   it.each([
-    ["admission", { _tag: "Go", candidate: 0, ticket: null, left: null }, true],
+    ["admission", { _tag: "Go", candidate: 0, ticket: null, place: 1, isPaced: false, left: null }, true],
     ["admission", { _tag: "Go" }, false],
     ["admission", { _tag: "Shed" }, true],
-    ["admission", { _tag: "Go", candidate: 1, ticket: 3, left: "breaker" }, true],
-    ["admission", { _tag: "Go", candidate: 1, ticket: null, left: "return" }, true],
-    ["admission", { _tag: "Go", candidate: 1, ticket: null, left: "whim" }, false],
-    ["admission", { _tag: "Go", candidate: -1, ticket: null, left: null }, false],
-    ["admission", { _tag: "Held", untilMillis: 5, reason: "breaker" }, true],
-    ["admission", { _tag: "Held", untilMillis: 5, reason: "hint" }, true],
-    ["admission", { _tag: "Held", untilMillis: 5, reason: "retryBudget" }, true],
-    ["admission", { _tag: "Held", untilMillis: 5, reason: "ramp" }, true],
-    ["admission", { _tag: "Held", untilMillis: 5, reason: "mood" }, false],
-    ["admission", { _tag: "Held", reason: "ramp" }, false],
+    ["admission", { _tag: "Go", candidate: 1, ticket: 3, place: 1, isPaced: true, left: "breaker" }, true],
+    ["admission", { _tag: "Go", candidate: 1, ticket: null, place: 9, isPaced: false, left: "return" }, true],
+    ["admission", { _tag: "Go", candidate: 1, ticket: null, left: "return" }, false],
+    ["admission", { _tag: "Go", candidate: 1, ticket: null, place: 1, isPaced: false, left: "whim" }, false],
+    ["admission", { _tag: "Go", candidate: -1, ticket: null, place: 1, isPaced: false, left: null }, false],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "breaker", place: null }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "hint", place: null }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "retryBudget", place: null }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "ramp", place: null }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "burst", place: 3 }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "pace", place: 3 }, true],
+    ["admission", { _tag: "Held", untilMillis: 5, reason: "mood", place: null }, false],
+    ["admission", { _tag: "Held", reason: "ramp", place: null }, false],
     ["signal", { _tag: "Accepted", ticket: null }, true],
     ["signal", { _tag: "Accepted" }, false],
     ["signal", { _tag: "Failed", ticket: 1, hintMillis: null }, true],
     ["signal", { _tag: "Failed", ticket: 1 }, false],
-    ["signal", { _tag: "RateLimited", ticket: 1, hintMillis: 5 }, true],
+    ["signal", { _tag: "RateLimited", ticket: 1, hintMillis: 5, refusal: null }, true],
+    ["signal", { _tag: "RateLimited", ticket: 1, hintMillis: 5 }, false],
     ["signal", { _tag: "RateLimited", ticket: 1 }, false],
     ["signal", { _tag: "Released", ticket: 1 }, true],
     ["signal", { _tag: "Released" }, false],
@@ -635,11 +666,9 @@ const play = (
           ? { _tag: "Accepted", ticket }
           : step.act === "release"
             ? { _tag: "Released", ticket }
-            : {
-                _tag: step.act === "fail" ? "Failed" : "RateLimited",
-                ticket,
-                hintMillis: step.act === "limit" ? 3_000 : null
-              }
+            : step.act === "fail"
+              ? { _tag: "Failed", ticket, hintMillis: null }
+              : { _tag: "RateLimited", ticket, hintMillis: 3_000, refusal: null }
       story.health = observe(config, Object.freeze(story.health), signal, at)
     }
   }

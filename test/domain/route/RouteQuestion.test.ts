@@ -11,8 +11,10 @@ import {
   heldBy,
   noHolds,
   signalOf,
-  withWayOut,
-  type Holds
+  withAnswer,
+  withPlace,
+  type Holds,
+  type Leave
 } from "../../../src/domain/route/RouteQuestion.ts"
 
 const now = 1_000
@@ -39,6 +41,7 @@ describe("who asks", () => {
     failedOn: null,
     price: 1,
     waitedFor: [],
+    place: null,
     prefers: "own",
     leavesFor: ["breaker", "ramp"],
     deadline: 300_000
@@ -51,14 +54,15 @@ describe("who asks", () => {
     assert.deepStrictEqual(asker({ failedOn: 0 }), { ...plain, failedOn: 0 })
     assert.deepStrictEqual(asker({ failedOn: 1 }), { ...plain, failedOn: 1 })
     assert.deepStrictEqual(asker({ waitedFor: ["hint"] }), { ...plain, waitedFor: ["hint"] })
+    assert.deepStrictEqual(asker({ place: 7 }), { ...plain, place: 7 })
     assert.deepStrictEqual(asker({}, { background: true }), { ...plain, priority: "background" })
     assert.deepStrictEqual(asker({}, { deadline: null, hardCap: null }), { ...plain, deadline: null })
   })
 
-  it("leaves for a breaker and a ramp where it has another route, and for a hint where rate limits lead to a fallback", () => {
+  it("leaves for a breaker and a ramp where it has another route, for a hint and a pace where rate limits lead to a fallback", () => {
     assert.deepStrictEqual(asker({}, {}, one).leavesFor, [])
     const limited = new RecoveryPolicy({ ...presets.broad, routes: models(2), fallbackAfter: { rateLimit: 2 } })
-    assert.deepStrictEqual(asker({}, {}, limited).leavesFor, ["breaker", "ramp", "hint"])
+    assert.deepStrictEqual(asker({}, {}, limited).leavesFor, ["breaker", "ramp", "hint", "pace"])
   })
 
   it.each([
@@ -98,14 +102,19 @@ describe("who asks", () => {
   })
 })
 
+const placed = { place: 1, isPaced: false } as const
+
 describe("what the machine hears", () => {
   const heard = (untilMillis: number, reason: string, other: number | null) =>
     ({ _tag: "Held", untilMillis, reason, other }) as const
   it.each([
-    { admission: { _tag: "Go", candidate: 0, ticket: 3, left: null }, outcome: null },
-    { admission: { _tag: "Go", candidate: 1, ticket: null, left: "ramp" }, outcome: heard(now, "ramp", 1) },
-    { admission: { _tag: "Go", candidate: 0, ticket: null, left: "return" }, outcome: heard(now, "return", 0) },
-    { admission: { _tag: "Held", untilMillis: 9_000, reason: "hint" }, outcome: heard(9_000, "hint", null) },
+    { admission: { _tag: "Go", candidate: 0, ticket: 3, ...placed, left: null }, outcome: null },
+    { admission: { _tag: "Go", candidate: 1, ticket: null, ...placed, left: "ramp" }, outcome: heard(now, "ramp", 1) },
+    {
+      admission: { _tag: "Go", candidate: 0, ticket: null, ...placed, left: "return" },
+      outcome: heard(now, "return", 0)
+    },
+    { admission: { _tag: "Held", untilMillis: 9_000, reason: "hint", place: 4 }, outcome: heard(9_000, "hint", null) },
     { admission: { _tag: "Shed" }, outcome: heard(now, "shed", null) }
   ] as ReadonlyArray<{ readonly admission: Admission; readonly outcome: Outcome | null }>)(
     "of $admission is $outcome",
@@ -113,9 +122,10 @@ describe("what the machine hears", () => {
   )
 
   it("of a report is the way out, in a fault and in nothing else", () => {
-    assert.deepStrictEqual(withWayOut(fault("overloaded"), 1), fault("overloaded", { other: 1 }))
-    assert.deepStrictEqual(withWayOut(fault("overloaded"), null), fault("overloaded"))
-    assert.deepStrictEqual(withWayOut(completed, 1), completed)
+    assert.deepStrictEqual(withAnswer(fault("overloaded"), 1, false), fault("overloaded", { other: 1 }))
+    assert.deepStrictEqual(withAnswer(fault("overloaded"), null, false), fault("overloaded"))
+    assert.deepStrictEqual(withAnswer(fault("rate_limited"), null, true), fault("rate_limited", { paced: true }))
+    assert.deepStrictEqual(withAnswer(completed, 1, true), completed)
   })
 })
 
@@ -151,10 +161,10 @@ const tooLong: Outcome = { _tag: "PromptTooLong", status: 400, code: null, ...no
 const compacted: Outcome = { _tag: "Compacted", before: 2, after: 1, messagesBefore: 2, messagesAfter: 1 }
 
 describe("the memory of a request", () => {
-  const full: Holds = { failedOn: 0, price: 0.5, waitedFor: ["hint", "retryBudget"], obeyed: true }
+  const full: Holds = { failedOn: 0, price: 0.5, waitedFor: ["hint", "retryBudget"], obeyed: true, place: 5 }
   it.each([
-    { outcome: fault("overloaded"), then: { ...full, failedOn: 2, price: 1, waitedFor: [] } },
-    { outcome: fault("server_error"), then: { ...full, failedOn: 2, waitedFor: [] } },
+    { outcome: fault("overloaded"), then: { ...full, failedOn: 2, price: 1, waitedFor: [], place: null } },
+    { outcome: fault("server_error"), then: { ...full, failedOn: 2, waitedFor: [], place: null } },
     { outcome: completed, then: noHolds },
     { outcome: { _tag: "Refused" }, then: noHolds },
     { outcome: truncated, then: noHolds },
@@ -182,6 +192,14 @@ describe("the memory of a request", () => {
       })
   )
 
+  it("keeps the place it waits for until it goes elsewhere", () => {
+    const waiting = withPlace(noHolds, { _tag: "Held", untilMillis: 2_000, reason: "pace", place: 9 })
+    assert.strictEqual(waiting.place, 9)
+    assert.strictEqual(withPlace(waiting, { _tag: "Held", untilMillis: 2_000, reason: "hint", place: null }).place, 9)
+    assert.strictEqual(afterOutcome(waiting, 0, held("pace")).place, 9)
+    assert.isNull(afterOutcome(waiting, 0, held("breaker", 1)).place)
+  })
+
   it("needs no token for the first wait that the server named, and one for the next", () => {
     const hints = [{ _tag: "Delay", source: "retry-after", millis: 2_000 }] as const
     const first = afterOutcome(noHolds, 0, fault("rate_limited", { hints }))
@@ -199,10 +217,13 @@ describe("the memory of a request", () => {
 
 describe("what a route hears of an outcome", () => {
   const ticket = 3
+  const at = (wall: number) => ({ now, wall })
+  const leave: Leave = { ticket, place: 8, since: 700, isPaced: false }
   const all = {
     ...RouteHealthConfig.defaults,
     counts: ["overload", "serverError", "silent", "cut", "connection"] as const
   }
+  const refused = (hintMillis: number) => ({ hintMillis, place: 8, tookMillis: 300, isAgain: false })
   const accepted = { _tag: "Accepted", ticket } as const
   const released = { _tag: "Released", ticket } as const
   const failed = { _tag: "Failed", ticket, hintMillis: null } as const
@@ -221,8 +242,13 @@ describe("what a route hears of an outcome", () => {
     { outcome: fault("auth"), standard: accepted, wide: accepted },
     {
       outcome: fault("rate_limited", { hints: [{ _tag: "Delay", source: "retry-after", millis: 6_000 }] }),
-      standard: { _tag: "RateLimited", ticket, hintMillis: 6_000 },
-      wide: { _tag: "RateLimited", ticket, hintMillis: 6_000 }
+      standard: { _tag: "RateLimited", ticket, hintMillis: 6_000, refusal: refused(6_000) },
+      wide: { _tag: "RateLimited", ticket, hintMillis: 6_000, refusal: refused(6_000) }
+    },
+    {
+      outcome: fault("rate_limited"),
+      standard: { _tag: "RateLimited", ticket, hintMillis: null, refusal: null },
+      wide: { _tag: "RateLimited", ticket, hintMillis: null, refusal: null }
     },
     { outcome: held("breaker"), standard: null, wide: null },
     { outcome: compacted, standard: null, wide: null },
@@ -230,8 +256,8 @@ describe("what a route hears of an outcome", () => {
   ] as ReadonlyArray<{ readonly outcome: Outcome; readonly standard: unknown; readonly wide: unknown }>)(
     "$outcome._tag $outcome.kind",
     ({ outcome, standard, wide }) => {
-      assert.deepStrictEqual(signalOf(RouteHealthConfig.defaults, two, outcome, ticket, 0, noHolds), standard)
-      assert.deepStrictEqual(signalOf(all, two, outcome, ticket, 0, noHolds), wide)
+      assert.deepStrictEqual(signalOf(RouteHealthConfig.defaults, two, outcome, leave, at(0), noHolds), standard)
+      assert.deepStrictEqual(signalOf(all, two, outcome, leave, at(0), noHolds), wide)
     }
   )
 
@@ -241,8 +267,8 @@ describe("what a route hears of an outcome", () => {
       { _tag: "At", source: "reset", epochMillis: 9_001, serverEpochMillis: null },
       { _tag: "Delay", source: "body", millis: 1 }
     ] as const
-    const signal = signalOf(RouteHealthConfig.defaults, two, fault("overloaded", { hints }), null, 4_000, noHolds)
-    assert.deepStrictEqual(signal, { _tag: "Failed", ticket: null, hintMillis: 5_001 })
+    const signal = signalOf(RouteHealthConfig.defaults, two, fault("overloaded", { hints }), leave, at(4_000), noHolds)
+    assert.deepStrictEqual(signal, { _tag: "Failed", ticket, hintMillis: 5_001 })
   })
 
   it.each([
@@ -253,8 +279,8 @@ describe("what a route hears of an outcome", () => {
     "takes a hint of $millis ms as one for others when it is long or the second: $told",
     ({ millis, obeyed, told }) => {
       const limited = fault("rate_limited", { hints: [{ _tag: "Delay", source: "retry-after", millis }] })
-      const signal = signalOf(RouteHealthConfig.defaults, two, limited, null, 0, { ...noHolds, obeyed })
-      assert.deepInclude(signal, { hintMillis: told })
+      const signal = signalOf(RouteHealthConfig.defaults, two, limited, leave, at(0), { ...noHolds, obeyed })
+      assert.deepInclude(signal, { hintMillis: told, refusal: { ...refused(millis), isAgain: obeyed } })
     }
   )
 })

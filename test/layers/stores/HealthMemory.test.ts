@@ -72,8 +72,9 @@ it.effect("keeps the candidates of one request together, however few it holds", 
     yield* breakOpen(store, "a")
     const asker = { leavesFor: ["breaker"] } as const
     const first = yield* admission(store, ["a", "b"], 10, asker)
-    assert.deepStrictEqual(first, { _tag: "Go", candidate: 1, ticket: null, left: "breaker" })
-    assert.deepStrictEqual(yield* admission(store, ["a", "b"], 20, asker), first)
+    const second = { _tag: "Go", candidate: 1, ticket: null, place: 1, isPaced: false, left: "breaker" } as const
+    assert.deepStrictEqual(first, second)
+    assert.deepStrictEqual(yield* admission(store, ["a", "b"], 20, asker), { ...second, place: 2 })
   })
 )
 

@@ -30,11 +30,12 @@ interface Sent {
   readonly model: string
 }
 
-/** A provider that answers by the time of day; the answer itself takes `takes` milliseconds. */
+/** A provider that answers by the time of day; the answer itself takes `takes` milliseconds, a refusal `refuses`. */
 const worldOf = (
   answer: (now: number, request: WireRequest) => Failure | null,
   input: Partial<RecoveryPolicyInput> = {},
-  takes = 0
+  takes = 0,
+  refuses = 0
 ) => {
   const sent: Array<Sent> = []
   const policy = new RecoveryPolicy({
@@ -48,8 +49,8 @@ const worldOf = (
         const atMillis = yield* Clock.currentTimeMillis
         sent.push({ atMillis, model: request.model })
         const failure = answer(atMillis, request)
+        yield* Effect.sleep(failure === null ? takes : refuses)
         if (failure !== null) return yield* makeModelError({ model: request.model, ...failure })
-        yield* Effect.sleep(takes)
         return makeReply({ text: "done", model: request.model })
       }),
     stream: () => Stream.empty
@@ -138,6 +139,82 @@ it.effect("serves an outage from the fallback and comes back to the primary afte
     assert.isTrue(exits.every((exit) => Exit.isSuccess(exit) && exit.value.model === "large"))
     const early = world.sent.filter(({ atMillis, model }) => atMillis < 20_000 && model === "small")
     assert.strictEqual(early.length, 50)
+  })
+)
+
+/** A token bucket, full in the beginning, that tells its refill in whole seconds or exactly. */
+const bucketOf = (perSecond: number, burst: number, isExact = false) => {
+  let tokens = burst
+  let at = 0
+  return (now: number): Failure | null => {
+    tokens = Math.min(burst, tokens + ((now - at) / 1_000) * perSecond)
+    at = now
+    if (tokens >= 1) {
+      tokens -= 1
+      return null
+    }
+    const missing = ((1 - tokens) * 1_000) / perSecond
+    const millis = isExact ? missing : Math.max(1_000, Math.ceil(missing / 1_000) * 1_000)
+    return { kind: "rate_limited", status: 429, hints: [{ _tag: "Delay", source: "retry-after", millis }] }
+  }
+}
+
+it.effect.each([
+  { perSecond: 20, burst: 20, calls: 200, takes: 50, exact: false },
+  { perSecond: 20, burst: 20, calls: 200, takes: 50, exact: true },
+  { perSecond: 20, burst: 20, calls: 200, takes: 4, exact: false },
+  { perSecond: 10, burst: 5, calls: 100, takes: 50, exact: false },
+  { perSecond: 50, burst: 100, calls: 500, takes: 200, exact: false }
+])(
+  "sends $calls calls at once at the pace of a limiter of $perSecond a second, as soon as it shows",
+  ({ perSecond, burst, calls, takes, exact }) =>
+    Effect.gen(function* () {
+      const world = worldOf(bucketOf(perSecond, burst, exact), {}, takes, takes / 2)
+      let last = 0
+      const timed = Effect.gen(function* () {
+        yield* complete()
+        last = yield* Clock.currentTimeMillis
+      })
+      yield* toEnd(
+        world.layer,
+        Effect.forEach(Array.from({ length: calls }), () => timed, { concurrency: "unbounded", discard: true })
+      )
+      assert.isAtMost(world.sent.length, 1.35 * calls)
+      assert.isAtMost(last, (1.15 * 1_000 * (calls - burst)) / perSecond + takes)
+    })
+)
+
+it.effect("makes no call wait for another where each is told to come again and is taken then", () =>
+  Effect.gen(function* () {
+    const hint: Failure = {
+      kind: "rate_limited",
+      status: 429,
+      hints: [{ _tag: "Delay", source: "retry-after", millis: 2_000 }]
+    }
+    const told = new Set<string>()
+    const world = worldOf((_, { messages }) => {
+      const { content } = messages[0] ?? { content: "" }
+      const name = JSON.stringify(content)
+      if (told.has(name)) return null
+      told.add(name)
+      return hint
+    })
+    const took: Array<number> = []
+    const timed = (call: number) =>
+      Effect.gen(function* () {
+        const before = yield* Clock.currentTimeMillis
+        yield* complete({ messages: [{ role: "user", content: `call ${call}` }] })
+        took.push((yield* Clock.currentTimeMillis) - before)
+      })
+    yield* toEnd(
+      world.layer,
+      Effect.forEach(Array.from({ length: 200 }), (_, i) => Effect.delay(timed(i), i * 20), {
+        concurrency: "unbounded",
+        discard: true
+      })
+    )
+    assert.strictEqual(world.sent.length, 400)
+    assert.isAtMost(Math.max(...took), 2_500)
   })
 )
 

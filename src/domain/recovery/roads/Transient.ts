@@ -6,7 +6,7 @@ import type { Faulted, SummaryFaulted } from "../Outcome.ts"
 import type { RetryClass, OutcomeClass, RecoveryPolicy } from "../RecoveryPolicy.ts"
 import { routeAt } from "../RecoveryPolicy.ts"
 import { endOf, type RecoveryState } from "../RecoveryState.ts"
-import { shortHintMillis, waitOf } from "../../failure/Hint.ts"
+import { grainOf, shortHintMillis, waitOf } from "../../failure/Hint.ts"
 import type { Tick } from "../Tick.ts"
 import { fail, to, type Transition } from "../Transition.ts"
 import type { WaitOrigin } from "../../failure/FailReason.ts"
@@ -101,16 +101,20 @@ export const nextRoute = (policy: RecoveryPolicy, state: RecoveryState, run: Rec
 interface Hint {
   readonly invalid: boolean
   readonly millis: number | null
+  /** By how much the wait may be longer than what was meant, because clocks are written in whole seconds. */
+  readonly grain: number
 }
+
+const noHint: Hint = { invalid: false, millis: null, grain: 0 }
 
 /** First usable hint. With `exact` the first hint decides even when it is bad; else a bad one is skipped. */
 const readHint = (policy: RecoveryPolicy, fault: Fault, tick: Tick): Hint => {
   for (const hint of fault.hints) {
     const millis = waitOf(hint, tick.wall)
-    if (millis !== null) return { invalid: false, millis }
-    if (policy.retryAfter === "exact") return { invalid: true, millis: null }
+    if (millis !== null) return { invalid: false, millis, grain: grainOf(hint) }
+    if (policy.retryAfter === "exact") return { ...noHint, invalid: true }
   }
-  return { invalid: false, millis: null }
+  return noHint
 }
 
 /** Where the hint stood that a retry on the same route passes over because it cannot be read; null = there is none. */
@@ -167,13 +171,26 @@ interface Wait {
   readonly spreadRange: number
 }
 
+/** A hint as it was told, and whether its route lets calls leave at a limiter's pace. */
+interface Told {
+  readonly millis: number
+  readonly grain: number
+  readonly isPaced: boolean
+}
+
+/** A wait that is longer than what was meant is a part of the spread already; half of the range stays. */
+const narrowed = (range: number, grain: number): number => Math.max(range / 2, range - grain)
+
 /** The hint itself is never shortened. One that was followed in vain before counts no less than the backoff. */
-const hintWait = (policy: RecoveryPolicy, state: RecoveryState, millis: number, tick: Tick): Wait => {
+const hintWait = (policy: RecoveryPolicy, state: RecoveryState, { millis, grain, isPaced }: Told, tick: Tick): Wait => {
   if (policy.retryAfter === "exact") return { delayMillis: millis, origin: "hint", spreadRange: 0 }
   const end = endOf(state)
   const room = end === null ? null : end - tick.now - millis
-  // Refused again after a wait: the crowd is no smaller than it was, however short the new hint.
-  const range = Math.max(rangeOf(millis, state.rateLimits), state.spreadRange)
+  // Refused again after a wait: the crowd is no smaller than it was, however short the new hint. Where calls leave one
+  // after the other there is no crowd.
+  const range = isPaced
+    ? narrowed(rangeOf(millis, 0), grain)
+    : Math.max(narrowed(rangeOf(millis, state.rateLimits), grain), state.spreadRange)
   const spreadRange = spreadOf(range, room, state.spreadRange)
   const hinted = millis + tick.spread * spreadRange
   const backoff = state.hintsInVain > 0 ? (tick.backoffMillis ?? 0) : 0
@@ -289,7 +306,7 @@ const retry = (
   if (policy.maxAttempts !== null && transients >= policy.maxAttempts) return fail(counted, "Attempts")
   const other = target === null ? wayOut(policy, before, fault) : null
   if (other !== null && tick.backoffMillis !== null) return leave(policy, counted, other, shown)
-  const hint = target === null ? readHint(policy, fault, tick) : { invalid: false, millis: null }
+  const hint = target === null ? readHint(policy, fault, tick) : noHint
   if (hint.invalid) return fail(counted, "InvalidRetryAfter")
   if (hint.millis === null && tick.backoffMillis === null) return fail(counted, "Attempts")
   if (hint.millis !== null && policy.resetCap !== null && hint.millis > policy.resetCap)
@@ -301,7 +318,12 @@ const retry = (
           origin: "backoff",
           spreadRange: before.spreadRange
         }
-      : hintWait(policy, counted, hint.millis, tick)
+      : hintWait(
+          policy,
+          counted,
+          { millis: hint.millis, grain: hint.grain, isPaced: fault._tag === "Faulted" && fault.paced === true },
+          tick
+        )
   const { delayMillis, origin, spreadRange } = wait
   if (!hasTimeFor(counted, tick, delayMillis))
     return fail(counted, "Deadline", origin === "hint" ? hint.millis : delayMillis)

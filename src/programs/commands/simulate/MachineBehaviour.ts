@@ -16,8 +16,10 @@ import {
   heldBy,
   noHolds,
   signalOf,
-  withWayOut,
-  type Holds
+  withAnswer,
+  withPlace,
+  type Holds,
+  type Leave
 } from "../../../domain/route/RouteQuestion.ts"
 import type { Tick } from "../../../domain/recovery/Tick.ts"
 import { giveUp, send, type Behaviour, type RejectionStatus } from "./Behaviour.ts"
@@ -30,12 +32,10 @@ interface Call {
   readonly policy: RecoveryPolicy
   state: RecoveryState.RecoveryState
   holds: Holds
-  /** Number of the probe that is out for this request; null = none. */
-  ticket: number | null
+  /** How its attempt left. */
+  leave: Leave
   /** Whether route health has heard of this attempt. */
   reported: boolean
-  /** When the attempt left. */
-  sentAt: number
 }
 
 export interface MachineOptions {
@@ -140,12 +140,13 @@ const signalled = (fleet: Fleet, call: Call, signal: Signal, tick: Tick): number
 const told = (fleet: Fleet, call: Call, outcome: Outcome, tick: Tick): Outcome => {
   const config = call.policy.routeHealth
   if (config === null) return outcome
-  const signal = signalOf(config, call.policy, outcome, call.ticket, tick.wall, call.holds)
+  const signal = signalOf(config, call.policy, outcome, call.leave, tick, call.holds)
   // An attempt that is accepted early and completes later is one accepted call.
   if (signal === null || (signal._tag === "Accepted" && call.reported)) return outcome
   call.reported = true
-  call.ticket = null
-  return withWayOut(outcome, signalled(fleet, call, signal, tick))
+  const { leave } = call
+  call.leave = { ...leave, ticket: null }
+  return withAnswer(outcome, signalled(fleet, call, signal, tick), leave.isPaced)
 }
 
 /** One step of the machine. */
@@ -168,9 +169,8 @@ const arrived = (own: RecoveryPolicy, process: number, now: number): Call => ({
     background: own.shedOnOverload
   }),
   holds: noHolds,
-  ticket: null,
-  reported: true,
-  sentAt: now
+  leave: { ticket: null, place: 0, since: now, isPaced: false },
+  reported: true
 })
 
 /** Before an attempt: see `Behaviour.ask`. */
@@ -182,10 +182,11 @@ const ask = (fleet: Fleet, request: number, now: number): number => {
   const admission = admitted(fleet, config, call, tick)
   const held = heldBy(admission, now)
   const next = held === null ? null : stepped(call, held, tick)
+  call.holds = withPlace(call.holds, admission)
   if (admission._tag !== "Go") return next === null || next._tag === "Fail" ? drop(fleet, request) : now + delayOf(next)
-  call.ticket = admission.ticket
+  const { ticket, place, isPaced } = admission
+  call.leave = { ticket, place, since: now, isPaced }
   call.reported = false
-  call.sentAt = now
   return send
 }
 
@@ -199,7 +200,7 @@ const failed = (fleet: Fleet, request: number, outcome: Outcome, now: number): n
 const ended = (fleet: Fleet, request: number, completed: boolean, now: number): void => {
   const call = callOf(fleet, request)
   const tick = tickAt(fleet, now, null)
-  if (completed) signalled(fleet, call, { _tag: "Served", millis: now - call.sentAt }, tick)
+  if (completed) signalled(fleet, call, { _tag: "Served", millis: now - call.leave.since }, tick)
   else told(fleet, call, { _tag: "DeadlineHit" }, tick)
   drop(fleet, request)
 }

@@ -106,7 +106,14 @@ it.effect("leaves a route that another process found open for one that takes the
     const [one, other] = yield* two
     for (let turn = 0; turn < 4; turn += 1) yield* tell(one.health, failed)
     const admission = yield* admit(other.health, { leavesFor: ["breaker"] })
-    assert.deepStrictEqual(admission, { _tag: "Go", candidate: 1, ticket: null, left: "breaker" })
+    assert.deepStrictEqual(admission, {
+      _tag: "Go",
+      candidate: 1,
+      ticket: null,
+      place: 1,
+      isPaced: false,
+      left: "breaker"
+    })
   })
 )
 
