@@ -1,5 +1,5 @@
 /**
- * `npm run bench [-- memory later http later-http stream first-token start durable]`: measures and compares in one run. Exit 1 when a target is missed.
+ * `npm run bench [-- memory later http later-http stream first-token native native-stream start durable]`: measures and compares in one run. Exit 1 when a target is missed.
  */
 import { cpus } from "node:os"
 import { durable } from "./durable.ts"
@@ -7,6 +7,7 @@ import { http } from "./http.ts"
 import { later, laterHttp } from "./later.ts"
 import { print, type Table } from "./measure.ts"
 import { memory } from "./memory.ts"
+import { native, nativeStream } from "./native.ts"
 import { startProvider, type Provider } from "./provider.ts"
 import { start } from "./start.ts"
 import { chunks, firstToken, stream } from "./stream.ts"
@@ -18,6 +19,8 @@ const programs: Readonly<Record<string, (provider: Provider) => Promise<Table>>>
   "later-http": laterHttp,
   stream,
   "first-token": firstToken,
+  native,
+  "native-stream": nativeStream,
   start,
   durable
 }

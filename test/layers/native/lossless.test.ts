@@ -8,7 +8,7 @@ import { chance, readsOf, type Chance } from "../../support/chance.ts"
 import { providerOf, type Answer } from "../../support/nativeProvider.ts"
 import { errorEventOf, errorOf, pathOf, wireNames, type WireName } from "../../support/nativeScripts.ts"
 import { beginnings, halfBody, replyText, requestText, streamText } from "../../support/nativeValues.ts"
-import { runs } from "../../support/runs.ts"
+import { isWhole, runs } from "../../support/runs.ts"
 
 const policy: NativePolicyInput = {
   ...RecoveryPolicy.broad,
@@ -16,7 +16,8 @@ const policy: NativePolicyInput = {
   routeHealth: null
 }
 
-const count = runs(300)
+/** Three hundred of each on demand. */
+const count = Math.ceil(runs(300) / (isWhole ? 1 : 6))
 const encoder = new TextEncoder()
 
 const answerOf = (random: Chance, text: string, stream: boolean): Answer => {
