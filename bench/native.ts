@@ -5,7 +5,7 @@
 import OpenAI from "openai"
 import type { ChatCompletionMessageParam } from "openai/resources/chat/completions"
 import { holdfast, recoveredFetch, RecoveryPolicy } from "../src/fetch.ts"
-import * as UndiciFetch from "../src/layers/provider/undiciFetch.ts"
+import { undiciTransport } from "../src/layers/provider/undiciExchange.ts"
 import { atOnce, compare, medianOf, type Row, type Table } from "./measure.ts"
 import { startProvider, type Provider } from "./provider.ts"
 import { messages, model } from "./subjects.ts"
@@ -60,7 +60,7 @@ const stream: Work = {
 
 const tableOf = async (title: string, { bySdk, byFetch }: Work, baseUrl: string, count: number): Promise<Table> => {
   const options = { apiKey: "bench-key", baseURL: baseUrl, maxRetries: 0 }
-  const transport = UndiciFetch.make()
+  const transport = undiciTransport()
   const row = (name: string, work: () => Promise<unknown>): Row => ({
     name,
     run: (times) => atOnce(times, width, work)

@@ -104,8 +104,20 @@ export const profileOf = (wire: NativeWire["name"], url: string, own: ProviderPr
   return claimed === generic && wire === "messages" ? anthropic : claimed
 }
 
-/** Policies by what decides them: most requests of a program are alike. */
+/** Policies by what decides them, profiles by address: most requests of a program are alike. */
 const remembered = 256
+
+const rememberedProfiles = (): typeof profileOf => {
+  const known = new Map<string, ProviderProfile>()
+  return (wire, url, own) => {
+    if (own !== undefined) return own
+    const key = `${wire} ${url}`
+    const found = known.get(key) ?? profileOf(wire, url, undefined)
+    if (known.size >= remembered) known.clear()
+    known.set(key, found)
+    return found
+  }
+}
 
 /** What a request brings along beside what its API knows. */
 export interface Brought {
@@ -211,10 +223,11 @@ const targetsOf = (
   model: string,
   home: Sending,
   sendings: Readonly<Record<string, Sending>>,
-  options: RecoveredFetchOptions
+  options: RecoveredFetchOptions,
+  profileFor: typeof profileOf
 ) => {
   const { url, headers, wire, address } = incoming
-  const profile = profileOf(wire.name, url, options.profile)
+  const profile = profileFor(wire.name, url, options.profile)
   const own = targetOf(url, headers, home, profile)
   const made = new Map<string, Target>()
   const make = (route: Route): Target => {
@@ -230,7 +243,7 @@ const targetsOf = (
       elsewhere,
       headersFor(headers, upstream, wire),
       sending,
-      profileOf(wire.name, elsewhere, upstream.profile)
+      profileFor(wire.name, elsewhere, upstream.profile)
     )
   }
   return (route: Route): Target => {
@@ -256,6 +269,7 @@ export const makeNativeCalls = (
   const services = servicesOf(options)
   const prefix = Math.floor(Math.random() * 36 ** 6).toString(36)
   let count = 0
+  const profileFor = rememberedProfiles()
   const policies = new Map<string, NativePolicy>()
   const policyFor = (incoming: NativeIncoming, model: string): NativePolicy => {
     const { view } = incoming
@@ -287,7 +301,7 @@ export const makeNativeCalls = (
           policy: own,
           passTruncated,
           isVerified: options.stream === "verified",
-          targetOf: targetsOf(incoming, model, home, sendings, options),
+          targetOf: targetsOf(incoming, model, home, sendings, options, profileFor),
           isHome: (route) => route.client === null && route.model === model,
           init,
           signal,

@@ -43,7 +43,18 @@ const sourceUnder = (stream: ReadableStream<Uint8Array>, controller: AbortContro
   }
 }
 
-export const exchangeOver =
+/** Fetches that can do without Response, Headers and a platform stream, and how. */
+const exchanges = new WeakMap<Fetch, Exchange>()
+
+/** A fetch that native requests go past: they use its exchange. */
+export const withExchange = (send: Fetch, exchange: Exchange): Fetch => {
+  exchanges.set(send, exchange)
+  return send
+}
+
+export const exchangeOver = (send: Fetch): Exchange => exchanges.get(send) ?? overFetch(send)
+
+const overFetch =
   (send: Fetch): Exchange =>
   ({ url, method, headers, body, init }, told) => {
     const controller = new AbortController()

@@ -4,8 +4,8 @@
  */
 import type { Dispatcher } from "undici"
 import type { ByteSource, HeadLines } from "../../programs/request/ByteSource.ts"
-import type { Begun, Exchange, Outgoing } from "./exchange.ts"
-import { processDispatcher } from "./undiciFetch.ts"
+import { withExchange, type Begun, type Exchange, type Outgoing } from "./exchange.ts"
+import * as UndiciFetch from "./undiciFetch.ts"
 
 /** Bytes that may wait before the reads stop. */
 const roomFor = 64 * 1024
@@ -151,7 +151,7 @@ const optionsOf = ({ url, method, headers, body }: Outgoing): Dispatcher.Dispatc
 
 /** Over the process's shared agent; null = undici is not here. */
 export const undiciExchange = (): Exchange | null => {
-  const dispatcher = processDispatcher()
+  const dispatcher = UndiciFetch.processDispatcher()
   if (dispatcher === null) return null
   return (outgoing, told) => {
     const exchange = new UndiciExchange(told)
@@ -162,4 +162,12 @@ export const undiciExchange = (): Exchange | null => {
     }
     return () => exchange.cancel() ?? Promise.resolve()
   }
+}
+
+/** The default transport as a fetch, which native requests use without its Responses. */
+export const undiciTransport = (): UndiciFetch.Fetch => {
+  const exchange = undiciExchange()
+  const send = UndiciFetch.make()
+  // Elsewhere than in Node the platform's fetch is the transport: it is everybody's.
+  return exchange === null ? send : withExchange(send, exchange)
 }
