@@ -77,9 +77,14 @@ const answers = (port: number): Promise<boolean> =>
     socket.once("error", () => resolve(false))
   })
 
-const untilAnswers = async (port: number): Promise<void> => {
+/** A server that mends itself after a kill takes connections before it answers anything. */
+const isReady = (kind: StoreKind, port: number): boolean =>
+  kind !== "postgres" ||
+  spawnSync(join(postgresBin() ?? "", "pg_isready"), ["-h", "127.0.0.1", "-p", String(port)]).status === 0
+
+const untilAnswers = async (kind: StoreKind, port: number): Promise<void> => {
   for (let turn = 0; turn < 300; turn += 1) {
-    if (await answers(port)) return
+    if ((await answers(port)) && isReady(kind, port)) return
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   throw new Error(`nothing answers on port ${port}`)
@@ -113,7 +118,7 @@ const serverOf = async (
   const signal = (name: NodeJS.Signals): void => {
     for (const pid of familyOf(child.pid ?? 0)) process.kill(pid, name)
   }
-  await untilAnswers(port)
+  await untilAnswers(kind, port)
   const kill = async (): Promise<void> => {
     signal("SIGCONT")
     child.kill("SIGKILL")
@@ -127,7 +132,7 @@ const serverOf = async (
     kill,
     start: async () => {
       child = launch()
-      await untilAnswers(port)
+      await untilAnswers(kind, port)
     },
     stop: async () => {
       signal("SIGCONT")
