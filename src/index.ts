@@ -84,6 +84,7 @@ export * as FileTranscript from "./layers/stores/FileTranscript.ts"
 export * as HealthMemory from "./layers/stores/HealthMemory.ts"
 export * as ModelSummarizer from "./layers/ModelSummarizer.ts"
 export * as RecoveryLive from "./layers/RecoveryLive.ts"
+export type { Call, CallAttempt, RecoverCallOptions } from "./programs/request/recoverCall.ts"
 export { recoverOverflow, recoverTransient, recoverTruncation } from "./programs/request/singleRoad.ts"
 export {
   HealthStore,

@@ -16,4 +16,10 @@ export type { AgentAnswer, AgentProgress, CreateAgentOptions, RunAgentOptions } 
 export type { AgentTurns } from "./promise/agentTurns.ts"
 export { createExecutor, type PromiseExecutor } from "./promise/createExecutor.ts"
 export { mcpTools, type McpClient, type McpOptions } from "./promise/mcpTools.ts"
+export {
+  recoverTransient,
+  type PromiseCall,
+  type PromiseCallAttempt,
+  type PromiseCallOptions
+} from "./promise/recoverTransient.ts"
 export type { OutputOf, SchemaInput, StandardSchema } from "./promise/schemas.ts"

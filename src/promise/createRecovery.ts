@@ -61,7 +61,7 @@ export interface PromiseRecovery extends PromiseCalls {
 }
 
 /** Tells an event; also a promise that comes back may break without harm. */
-const tell = (onEvent: (event: RecoveryEvent) => unknown) => (event: RecoveryEvent) =>
+export const tell = (onEvent: (event: RecoveryEvent) => unknown) => (event: RecoveryEvent) =>
   Effect.sync(() => {
     const told = onEvent(event)
     if (told instanceof Promise) told.catch(() => undefined)

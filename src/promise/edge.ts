@@ -75,15 +75,21 @@ class Call implements RequestWatcher {
 
   /** The reason it was cancelled with is the cause; what went wrong before is in the trail and in `firstCause`. */
   error(): RecoveryCancelledError {
-    const { cause, firstCause = cause, ...standing } = this.standing === null ? notBegun : this.standing()
-    return new RecoveryCancelledError({
-      ...standing,
-      guidance: this.reason instanceof Closed ? ofClose : ofCaller,
-      cause: this.reason,
-      ...(firstCause === undefined ? {} : { firstCause })
-    })
+    return cancelledBy(this.reason, this.standing === null ? notBegun : this.standing())
   }
 }
+
+/** A request that was taken back where it stood. */
+export const cancelledBy = (
+  reason: unknown,
+  { cause, firstCause = cause, ...standing }: Standing
+): RecoveryCancelledError =>
+  new RecoveryCancelledError({
+    ...standing,
+    guidance: reason instanceof Closed ? ofClose : ofCaller,
+    cause: reason,
+    ...(firstCause === undefined ? {} : { firstCause })
+  })
 
 /** A recovery as its calls see it. */
 export interface Edge {

@@ -3,7 +3,7 @@
  * classifier: its status, its headers, and its body or the codes its provider's package has kept. Without an answer the
  * reason itself says what happened.
  */
-import type * as AiError from "effect/ai/AiError"
+import * as AiError from "effect/ai/AiError"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import { isObject, isText, parsedOrText, type Json } from "../../domain/chat/json.ts"
@@ -11,8 +11,10 @@ import { inBandStatus } from "../../domain/failure/FaultKind.ts"
 import type { HintReading } from "../../domain/failure/Hint.ts"
 import { makeModelError, type Failure, type ModelError } from "../../domain/failure/ModelError.ts"
 import { classifyAnswer } from "../../domain/provider/classify.ts"
+import { generic } from "../../domain/provider/profiles/generic.ts"
 import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
-import { networkCode } from "../provider/networkCode.ts"
+import { failureOfThrown } from "../../domain/provider/thrownAnswer.ts"
+import { networkCode } from "../../domain/failure/networkCode.ts"
 
 type Http = NonNullable<typeof AiError.HttpContext.Type.response>
 
@@ -144,3 +146,9 @@ export const modelErrorOf = (error: AiError.AiError, model: string, profile: Pro
       : ofAnswer(reason, status, response === undefined ? {} : headersOf(response), response !== undefined, profile)
   return makeModelError({ ...failure, model, ...(failure.kind === "connection" ? {} : { cause: error }) })
 }
+
+/** Reads errors of effect/ai for `recoverTransient`: `{ policy, errorOf: readAiError() }` around an EmbeddingModel, say. */
+export const readAiError =
+  (profile: ProviderProfile = generic) =>
+  (error: unknown, model: string): ModelError | null =>
+    AiError.isAiError(error) ? modelErrorOf(error, model, profile) : failureOfThrown(error, model, profile)

@@ -20,7 +20,7 @@ import { awaitAborted } from "./abortable.ts"
 import { readErrorText } from "./answerBody.ts"
 import { allowedHeaders, replaceSecrets, secretsOf, withoutSecrets, type Secrets } from "./answerHeaders.ts"
 import type { Exchange, Outgoing, RawAnswer } from "./exchange.ts"
-import { networkCode } from "./networkCode.ts"
+import { networkCode } from "../../domain/failure/networkCode.ts"
 
 /** Where a request of a route goes. */
 export interface Target {

@@ -7,7 +7,8 @@ import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { ModelRequest } from "../../domain/chat/ModelRequest.ts"
 import { isStructured } from "../../domain/chat/structured.ts"
 import { forTools, RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
-import { makeModelError } from "../../domain/failure/ModelError.ts"
+import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
+import type { RecoveryError } from "../../domain/failure/RecoveryError.ts"
 import { requestFault } from "../../domain/failure/requestFault.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
@@ -15,6 +16,7 @@ import type { RequestFailure } from "../../services/Recovery.ts"
 import { Summarizer } from "../../services/Summarizer.ts"
 import { makeTurn, Turn } from "../../services/Turn.ts"
 import { complete } from "./complete.ts"
+import { recoverCall, type Call, type RecoverCallOptions } from "./recoverCall.ts"
 
 type Client = (typeof ModelClient)["Service"]
 type Ask = (request: ModelRequest) => Effect.Effect<ModelReply, RequestFailure>
@@ -62,9 +64,30 @@ const ask =
       })
     })
 
-/** Retries, waits and fallbacks only. A truncated reply comes back as it is; an overflow is handed on. */
-export const recoverTransient = (client: Client, policy: RecoveryPolicy): Ask =>
-  ask(client, new RecoveryPolicy({ ...policy, ...overflowOff, ...truncationOff }), noSummarizer, true)
+/**
+ * Retries, waits and fallbacks only. Over a client: a truncated reply comes back as it is, an overflow is handed on. Over
+ * any other call of a provider, see `recoverCall`.
+ */
+export function recoverTransient(client: Client, policy: RecoveryPolicy): Ask
+export function recoverTransient<A, E, R>(
+  call: Call<A, E, R>,
+  options: RecoverCallOptions<E>
+): Effect.Effect<A, E | ModelError | RecoveryError, R>
+export function recoverTransient<A, E, R>(
+  over: Client | Call<A, E, R>,
+  given: RecoveryPolicy | RecoverCallOptions<E>
+): Ask | Effect.Effect<A, E | ModelError | RecoveryError, R> {
+  if (isCall(over)) return recoverCall(over, given as RecoverCallOptions<E>)
+  return ask(
+    over,
+    new RecoveryPolicy({ ...(given as RecoveryPolicy), ...overflowOff, ...truncationOff }),
+    noSummarizer,
+    true
+  )
+}
+
+const isCall = <A, E, R>(over: Client | Call<A, E, R>): over is Call<A, E, R> =>
+  typeof over === "function" || Effect.isEffect(over)
 
 /** Compaction only. */
 export const recoverOverflow = (

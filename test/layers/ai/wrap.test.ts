@@ -12,7 +12,9 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import { failureOf } from "../../../src/layers/ai/aiFailure.ts"
+import { readAiError } from "../../../src/layers/ai/providerFailure.ts"
 import * as RecoveredModel from "../../../src/layers/ai/RecoveredModel.ts"
+import { recoverTransient } from "../../../src/programs/request/singleRoad.ts"
 import { RecoveryPolicy } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import { counted, finish, foreign, shownText, toolkit, wrapped, type Answer } from "./model.ts"
 
@@ -366,3 +368,16 @@ describe("failures", () => {
     }).pipe(Effect.provide(wrapped(inner)))
   })
 })
+
+it.effect("lets an embedding of effect/ai be recovered by the same reader", () =>
+  Effect.gen(function* () {
+    let sent = 0
+    const embed = Effect.suspend(() => {
+      sent += 1
+      return sent < 3 ? Effect.fail(sent === 1 ? overloaded : limited) : Effect.succeed([1, 2])
+    })
+    const given = { policy: { ...RecoveryPolicy.broad, routes: [{ model: "embed" }] }, errorOf: readAiError() }
+    assert.deepStrictEqual(yield* inTime(recoverTransient(embed, given)), [1, 2])
+    assert.strictEqual(sent, 3)
+  })
+)
