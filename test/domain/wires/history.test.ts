@@ -407,7 +407,8 @@ describe("any history", () => {
         assert.isNull(unpaired(messages))
         const text = JSON.stringify(toBody(request, profile, "max_tokens", false))
         const other = JSON.stringify(anthropicWire.toBody(request, anthropic, null, false))
-        for (const body of [text, other]) assert.notMatch(body, /\\ud[89a-f][0-9a-f]{2}/i)
+        const items = JSON.stringify(responsesWire.toBody(request, openai, false))
+        for (const body of [text, other, items]) assert.notMatch(body, /\\ud[89a-f][0-9a-f]{2}/i)
         const ids = messages.flatMap((message) => (message.role === "assistant" ? (message.tool_calls ?? []) : []))
         assert.strictEqual(new Set(ids.map((call) => call.id)).size, ids.length)
         for (const call of ids) {
@@ -420,6 +421,11 @@ describe("any history", () => {
           if (block.type === "text") assert.notStrictEqual(block.text.trim(), "")
           if (block.type === "tool_use") assert.match(block.id, /^[\w-]+$/)
         }
+        const idsOf = (type: RegExp) =>
+          JSON.parse(items).input.flatMap((item: { type?: string; call_id?: string }) =>
+            type.test(item.type ?? "") ? [item.call_id] : []
+          )
+        assert.deepStrictEqual(idsOf(/_call$/), idsOf(/_call_output$/))
         assert.strictEqual(JSON.stringify(request), before)
       }),
     { arbitrary: { runs: runs(20_000) } }
