@@ -46,7 +46,9 @@ const spellings = table([
   ["quota_exhausted", ["billing_error", "payment_required", "payment_required_error", "insufficient_balance"]],
   ["quota_exhausted", ["insufficient_credits", "insufficient_funds", "quota_exceeded", "credit_balance_too_low"]],
   ["auth", ["authentication_error", "AuthenticationError", "invalid_api_key", "unauthorized", "authentication"]],
-  ["permission", ["permission_error", "PermissionDeniedError", "permission_denied", "forbidden"]],
+  ["permission", ["permission_error", "PermissionDeniedError", "permission_denied", "forbidden", "request_forbidden"]],
+  // developers.openai.com/api/docs/guides/error-codes: a country that is not served.
+  ["permission", ["unsupported_country_region_territory"]],
   ["not_found", ["not_found_error", "NotFoundError", "model_not_found", "not_found"]],
   ["timeout", ["timeout_error", "timeout", "TimeoutError", "APITimeoutError", "request_timeout", "gateway_timeout"]],
   ["payload_too_large", ["request_too_large", "payload_too_large"]],

@@ -104,7 +104,8 @@ const messagePlaces: ReadonlyArray<Pointer> = [
   "/error_msg",
   "/msg",
   "/fault/faultstring",
-  "/base_resp/status_msg"
+  "/base_resp/status_msg",
+  "/x_groq/error"
 ]
 
 const messageOf = (body: unknown): string | null => {

@@ -86,7 +86,7 @@ const proxy = async (port: number) => {
 const environmentWith = (given: Readonly<Record<string, string>>): NodeJS.ProcessEnv => {
   const clean = Object.fromEntries(
     Object.entries(process.env).filter(
-      ([name]) => !/^((http|https|no|all)_proxy|NODE_OPTIONS|NODE_USE_ENV_PROXY)$/i.test(name)
+      ([name]) => !/^((http|https|no|all)_proxy|NODE_OPTIONS|NODE_USE_ENV_PROXY|HOLDFAST_PROPERTY_RUNS)$/i.test(name)
     )
   )
   return { ...clean, ...given }

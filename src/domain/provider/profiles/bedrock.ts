@@ -17,7 +17,8 @@ export const bedrock = makeProfile({
   name: "bedrock",
   baseUrls: ["bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"],
   codeAt: ["header:x-amzn-errortype", "/__type"],
-  // Source: docs.aws.amazon.com/bedrock/latest/APIReference, InvokeModel, ConverseStream and common errors
+  // Sources: docs.aws.amazon.com/bedrock/latest/APIReference, InvokeModel, ConverseStream and common errors;
+  // docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html, which names some without "Exception"
   rows: [
     ...rowsOf("overloaded", ["ModelNotReadyException"]),
     ...rowsOf("rate_limited", ["ThrottlingException", "TooManyRequestsException"]),
@@ -27,11 +28,12 @@ export const bedrock = makeProfile({
     ...rowsOf("auth", ["UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException"]),
     ...rowsOf("auth", [
       "IncompleteSignatureException",
+      "IncompleteSignature",
       "MissingAuthenticationTokenException",
       "InvalidClientTokenId",
       "RequestExpired"
     ]),
-    ...rowsOf("permission", ["AccessDeniedException", "OptInRequired", "NotAuthorized"]),
+    ...rowsOf("permission", ["AccessDeniedException", "OptInRequired", "NotAuthorized", "FTUFormNotFilled"]),
     ...rowsOf("not_found", ["ResourceNotFoundException"]),
     ...events.map(([name, kind]): CodeRow => ({ status: 200, at: `/${name}`, value: name, match: "present", kind }))
   ],

@@ -5,7 +5,7 @@ import { finishFaults, finishReasons } from "./words.ts"
 export const cerebras = makeProfile({
   name: "cerebras",
   baseUrls: ["api.cerebras.ai"],
-  // Source: inference-docs.cerebras.ai, error codes and rate limits
+  // Sources: inference-docs.cerebras.ai/support/error and /support/rate-limits
   rows: [
     ...rowsOf("overloaded", ["queue_exceeded"]),
     ...rowsOf("rate_limited", ["request_quota_exceeded", "token_quota_exceeded", "too_many_requests_error"]),

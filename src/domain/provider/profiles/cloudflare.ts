@@ -14,7 +14,7 @@ export const cloudflare = makeProfile({
     ...rowsOf("timeout", [3007, 3008, 3046]),
     ...rowsOf("not_found", [5007, 3042]),
     ...rowsOf("prompt_too_long", [5021]),
-    ...rowsOf("permission", [5016, 5018]),
+    ...rowsOf("permission", [3023, 3041, 5016, 5018]),
     ...rowsOf("auth", [10000, 9109])
   ],
   inBandAt: [{ at: "/errors/0/code", unless: null }],

@@ -5,7 +5,7 @@ import { finishFaults, finishReasons } from "./words.ts"
 export const dashscope = makeProfile({
   name: "dashscope",
   baseUrls: ["dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "dashscope-us.aliyuncs.com"],
-  // Source: help.aliyun.com/en/model-studio/error-code
+  // Sources: help.aliyun.com/en/model-studio/error-code and /error-code-start
   rows: [
     ...rowsOf("quota_exhausted", ["Arrearage", "AllocationQuota.FreeTierOnly", "PrepaidBillOverdue"]),
     ...rowsOf("quota_exhausted", ["PostpaidBillOverdue", "CommodityNotPurchased"]),
@@ -14,7 +14,7 @@ export const dashscope = makeProfile({
     ...rowsOf("content_filtered", ["DataInspectionFailed", "data_inspection_failed"]),
     ...rowsOf("auth", ["InvalidApiKey", "invalid_api_key", "NotAuthorized"]),
     ...rowsOf("permission", ["AccessDenied", "Model.AccessDenied", "Workspace.AccessDenied"]),
-    ...rowsOf("permission", ["AccessDenied.Unpurchased"]),
+    ...rowsOf("permission", ["AccessDenied.Unpurchased", "access_denied"]),
     ...rowsOf("not_found", ["ModelNotFound", "model_not_found", "WorkSpaceNotFound", "model_not_supported"]),
     // With a 503 the page says: throttled for want of capacity.
     ...rowsOf("overloaded", ["ModelServingError"], { status: 503 }),

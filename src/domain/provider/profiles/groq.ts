@@ -14,6 +14,8 @@ export const groq = makeProfile({
     ...rowsOf("not_found", ["model_not_found", "model_decommissioned", "model_not_active"])
   ],
   statuses: { 498: "overloaded" },
+  // Why a stream stopped early. Source: github.com/groq/groq-python, types/chat/chat_completion_chunk.py
+  inBandAt: [{ at: "/x_groq/error", unless: null }],
   hints: [
     resetHeader("x-ratelimit-reset-requests", "duration", "x-ratelimit-remaining-requests", "requests"),
     resetHeader("x-ratelimit-reset-tokens", "duration", "x-ratelimit-remaining-tokens", "tokens")

@@ -6,7 +6,7 @@ export const minimax = makeProfile({
   name: "minimax",
   baseUrls: ["api.minimax.io", "api.minimaxi.com", "api.minimax.chat"],
   codeAt: ["/base_resp/status_code"],
-  // Source: platform.minimax.io/docs, error codes
+  // Source: platform.minimax.io/docs/api-reference/errorcode
   rows: [
     ...rowsOf("rate_limited", [1002, 1039, 1041, 2045]),
     ...rowsOf("quota_exhausted", [1008, 1028, 1030, 2056]),

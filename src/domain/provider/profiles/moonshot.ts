@@ -6,7 +6,7 @@ export const moonshot = makeProfile({
   name: "moonshot",
   baseUrls: ["api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"],
   codeAt: ["/error/type"],
-  // Source: platform.moonshot.ai/docs/api/errors
+  // Sources: platform.moonshot.ai/docs/api/errors, platform.kimi.com/docs/api/errors
   rows: [
     ...rowsOf("quota_exhausted", ["exceeded_current_quota_error"]),
     ...rowsOf("overloaded", ["engine_overloaded_error"]),

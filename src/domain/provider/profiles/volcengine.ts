@@ -6,7 +6,7 @@ export const volcengine = makeProfile({
   name: "volcengine",
   baseUrls: ["ark.*.volces.com", "ark.*.bytepluses.com"],
   codeAt: ["/error/code"],
-  // Source: volcengine.com/docs/82379/1299023
+  // Sources: volcengine.com/docs/82379/1299023 and /1099476
   rows: [
     ...rowsOf("prompt_too_long", ["OutofContextError", "OutOfContextError"]),
     ...rowsOf("quota_exhausted", ["AccountOverdueError", "QuotaExceeded", "SetLimitExceeded", "ServiceOverdue"]),

@@ -6,7 +6,7 @@ export const xai = makeProfile({
   name: "xai",
   baseUrls: ["api.x.ai", "*.api.x.ai"],
   codeAt: ["/code"],
-  // Source: docs.x.ai, debugging errors; the codes are the sentences of gRPC statuses
+  // Source: docs.x.ai/developers/debugging; the codes are the sentences of gRPC statuses
   rows: [
     ...rowsOf("overloaded", ["The service is currently unavailable"]),
     ...rowsOf("quota_exhausted", ["personal-team-blocked:spending-limit"]),

@@ -10,13 +10,18 @@ import { provider } from "../../../support/loopback.ts"
 
 const cli = join(import.meta.dirname, "../../../../src/cli.ts")
 
-/** The command against a server of this process. */
-const run = (baseUrl: string, args: ReadonlyArray<string>, prices: string) =>
+/** A folder for as long as a test runs. */
+const folderOf = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "holdfast-usd-"))),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+)
+
+/** The command against a server of this process, in a folder. */
+const runIn = (folder: string, baseUrl: string, args: ReadonlyArray<string>, prices: string) =>
   Effect.promise(
     () =>
       new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>((resolve) => {
-        const folder = mkdtempSync(join(tmpdir(), "holdfast-usd-"))
-        const child = spawn(process.execPath, [cli, "run", "--dir", folder, "--prompt", "go", ...args], {
+        const child = spawn(process.execPath, [cli, "run", "--dir", folder, ...args], {
           cwd: folder,
           env: {
             PATH: process.env["PATH"] ?? "",
@@ -31,12 +36,12 @@ const run = (baseUrl: string, args: ReadonlyArray<string>, prices: string) =>
         let err = ""
         child.stdout.on("data", (text: Buffer) => (out += text.toString()))
         child.stderr.on("data", (text: Buffer) => (err += text.toString()))
-        child.on("close", (code) => {
-          rmSync(folder, { recursive: true, force: true })
-          resolve({ code, out, err })
-        })
+        child.on("close", (code) => resolve({ code, out, err }))
       })
   )
+
+const run = (baseUrl: string, args: ReadonlyArray<string>, prices: string) =>
+  Effect.flatMap(folderOf, (folder) => runIn(folder, baseUrl, ["--prompt", "go", ...args], prices))
 
 const usage = { prompt_tokens: 500_000, completion_tokens: 100_000, total_tokens: 600_000 }
 
@@ -61,6 +66,34 @@ it.live(
       assert.strictEqual(server.bodies.length, 1)
     }).pipe(Effect.scoped),
   60_000
+)
+
+it.live(
+  "run goes on with a session under the limit that is left of it",
+  () =>
+    Effect.gen(function* () {
+      const server = yield* looking
+      const folder = yield* folderOf
+      const again = (limit: string) =>
+        runIn(
+          folder,
+          server.baseUrl,
+          ["--resume", "--session", join(folder, "s.json"), "--max-usd", limit],
+          "large=2/10"
+        )
+      const begin = ["--prompt", "go", "--session", join(folder, "s.json"), "--max-usd", "1.5"]
+      assert.strictEqual((yield* runIn(folder, server.baseUrl, begin, "large=2/10")).code, 1)
+      assert.strictEqual(server.bodies.length, 1)
+      // What was spent counts: the same limit pays for nothing more, a larger one for what it is larger by.
+      const none = yield* again("1.5")
+      assert.strictEqual(none.code, 1)
+      assert.include(none.err, "budget of 1.5 usd is used up")
+      assert.strictEqual(server.bodies.length, 1)
+      const more = yield* again("3.5")
+      assert.include(more.out, "$4.0000 of $3.5 allowed")
+      assert.strictEqual(server.bodies.length, 2)
+    }).pipe(Effect.scoped),
+  120_000
 )
 
 it.live(
