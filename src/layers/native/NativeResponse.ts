@@ -8,6 +8,8 @@ import { streamOf } from "../provider/byteStreams.ts"
 export interface NativeResponse {
   readonly status: number
   readonly lines: HeadLines
+  /** The upstream that gave it, as its route names it; none = the primary. */
+  readonly client?: string | null
   readonly body: Uint8Array | string | ByteSource
 }
 

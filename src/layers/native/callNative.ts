@@ -95,6 +95,7 @@ export interface NativeHooks {
 
 const eventStream: NativeHead = {
   status: 200,
+  client: null,
   lines: [
     ["content-type", "text/event-stream"],
     ["cache-control", "no-cache"]
@@ -199,7 +200,7 @@ class Underway {
     this.answer = answer
     this.reject = reject
     this.outlet = new Outlet({
-      onOpen: ({ status, lines }) => answer({ status, lines: this.passed(lines), body: this.outlet }),
+      onOpen: ({ status, lines, client }) => answer({ status, client, lines: this.passed(lines), body: this.outlet }),
       onCancel: () => this.stop()
     })
   }
@@ -263,7 +264,7 @@ class Underway {
 
   private succeed({ head, body }: NativeReply): void {
     if (body === null) this.outlet.end()
-    else this.answer({ status: head.status, lines: this.passed(head.lines), body })
+    else this.answer({ status: head.status, client: head.client, lines: this.passed(head.lines), body })
   }
 
   private fail(failure: RequestFailure, wallMillis: number): void {

@@ -159,7 +159,7 @@ const answerOf = (sent: Sent, raw: RawAnswer): NativeAnswer => {
     return makeModelError({ kind: "interrupted", status: null, code: networkCode(cause), model, providerRequestId })
   }
   return {
-    head: { status: raw.status, lines: raw.lines },
+    head: { status: raw.status, lines: raw.lines, client: sent.route.client },
     allowed,
     context,
     read: raw.body === null ? Effect.succeed(null) : readOf(raw.body, broken),

@@ -11,6 +11,8 @@ import type { HeadLines } from "./ByteSource.ts"
 export interface NativeHead {
   readonly status: number
   readonly lines: HeadLines
+  /** The upstream that gave it, as its route names it; null = the primary. */
+  readonly client: string | null
 }
 
 export interface NativeAnswer {

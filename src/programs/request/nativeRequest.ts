@@ -264,8 +264,8 @@ const readAsEvents = Effect.fnUntraced(function* (
   const text = decoder.decode(yield* readWhole(answer, first, progress, run))
   const read = readBodyRoughly(run.options.wire, answer.context, text, answer.allowed)
   if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
-  const { status, lines } = answer.head
-  run.head = { status, lines: withLine(lines, "content-type", "text/event-stream") }
+  const { lines } = answer.head
+  run.head = { ...answer.head, lines: withLine(lines, "content-type", "text/event-stream") }
   const body = parsedObject(text)
   if (body !== null) run.shownView.asEvents(body)
   const reply = run.shownView.end(run.window.usage, () => undefined)

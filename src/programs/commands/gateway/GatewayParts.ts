@@ -15,6 +15,8 @@ export interface GatewayCall {
   readonly route: ResolvedRoute
   /** Model that takes over for this request only; null = the route's own fallbacks alone. */
   readonly fallback: string | null
+  /** Name of the caller's key; null = the gateway has none. */
+  readonly key: string | null
   readonly target: Target
   readonly headers: Record<string, string>
   readonly text: string
@@ -27,6 +29,8 @@ export interface GatewayCall {
 /** Any other call of the API. */
 export interface ProxiedCall {
   readonly method: string
+  /** Name of the caller's key; null = the gateway has none. */
+  readonly key: string | null
   readonly target: Target
   readonly headers: Record<string, string>
   readonly body: Buffer | null

@@ -7,6 +7,7 @@ import * as HealthMemory from "../../../layers/stores/HealthMemory.ts"
 import { HealthStore, type RouteKey } from "../../../services/HealthStore.ts"
 import { makeActivity, type Activity } from "./Activity.ts"
 import type { Budgets } from "./budgets.ts"
+import { makeResponseOwners, type ResponseOwners } from "./ResponseOwners.ts"
 import { watchedHealth, type RouteState } from "./WatchedHealth.ts"
 
 export interface Shared {
@@ -15,6 +16,7 @@ export interface Shared {
   readonly context: Context.Context<never>
   readonly meter: (event: RecoveryEvent) => void
   readonly states: ReadonlyMap<RouteKey, RouteState>
+  readonly owners: ResponseOwners
   readonly inFlight: () => number
   readonly keepAliveMillis: number
 }
@@ -35,6 +37,7 @@ export const makeShared = (
     context,
     meter: RecoveryMetrics.makeIn(context),
     states,
+    owners: makeResponseOwners(),
     inFlight,
     keepAliveMillis: options.keepAliveMillis ?? keepAliveMillis
   }

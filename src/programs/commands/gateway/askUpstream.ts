@@ -72,6 +72,7 @@ const askNative = async (visit: Visit, call: ReadCall, signal: AbortSignal): Pro
     wire,
     route: route ?? asked,
     fallback: typeof fallback === "string" && fallback !== "" ? fallback : null,
+    key: key?.name ?? null,
     target,
     headers: onwardFor(visit, route),
     text,

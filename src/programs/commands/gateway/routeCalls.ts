@@ -118,8 +118,11 @@ export const makeRouteCalls = (shared: Shared, pass: (call: GatewayCall) => Prom
       closing: (trail) => `holdfast billed ${billedTokens(trail)} tokens in ${trail.length} requests`
     })
     // The head of a stream leaves before its end: there the number stands in a comment.
-    return billed === null
-      ? answer
-      : { ...answer, lines: withLine(answer.lines, "x-holdfast-billed-tokens", String(billed)) }
+    const told =
+      billed === null
+        ? answer
+        : { ...answer, lines: withLine(answer.lines, "x-holdfast-billed-tokens", String(billed)) }
+    if (call.wire !== "responses") return told
+    return shared.owners.noted(told, { upstream: answer.client ?? route.upstream.name, key: call.key })
   }
 }

@@ -51,7 +51,14 @@ const onProxied = async (visit: Visit): Promise<Answer> => {
   const body = hasBody ? await readRequestBody(request, parts.config.bodyBytes) : null
   if (body === "too_large") return answers.tooLarge(wire, parts.config.bodyBytes)
   if (body === "broken") return answers.badRequest(wire, "The body did not come whole.")
-  return parts.proxy({ method, target, headers: onwardFor(visit, null), body, signal: goneSignal(response) })
+  return parts.proxy({
+    method,
+    key: visit.key?.name ?? null,
+    target,
+    headers: onwardFor(visit, null),
+    body,
+    signal: goneSignal(response)
+  })
 }
 
 const answerTo = async (visit: Visit): Promise<Answer> => {
