@@ -22,6 +22,8 @@ export interface GatewayServer {
   /** New requests are answered by these parts; those under way keep theirs. */
   readonly use: (parts: GatewayParts) => void
   readonly inFlight: () => number
+  /** Bytes that are kept for clients that may come back. */
+  readonly keptBytes: () => number
   /** Takes no further request, lets those under way end within so many milliseconds, then cuts them. */
   readonly drain: (graceMillis: number) => Promise<void>
 }
@@ -195,6 +197,7 @@ export const startServer = async (options: ServerOptions): Promise<GatewayServer
       state.parts = parts
     },
     inFlight: () => state.inFlight,
+    keptBytes: () => state.runs.bytes(),
     drain: (graceMillis) =>
       new Promise((resolve) => {
         state.isDraining = true
