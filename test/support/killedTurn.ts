@@ -83,7 +83,8 @@ const policy = new RecoveryPolicy({
   routes: [{ model: "m", prices }],
   initialMaxTokens: 100,
   escalatedMaxTokens: 200,
-  maxAttempts: 100,
+  maxAttempts: null,
+  hardCap: null,
   fallbackAfter: {},
   backoff: { base: 20, factor: 1.5, cap: 60, jitter: 0.25 }
 })

@@ -27,8 +27,8 @@ import {
   type TurnStatus,
   type TurnSummary
 } from "../../services/JournalStore.ts"
-import { tryLock } from "./fileLock.ts"
-import { openSqlite, reasonOf, type Row, type SqliteFile } from "./sqliteFile.ts"
+import { tryLock, type HeldLock } from "./fileLock.ts"
+import { openMemory, openSqlite, reasonOf, type Row, type SqliteFile } from "./sqliteFile.ts"
 
 /** The form of the file; a later release reads every earlier one. */
 const formatVersion = 1
@@ -336,7 +336,7 @@ const summaryOf = (row: Row): TurnSummary => {
   }
 }
 
-const makeStore = (file: SqliteFile): JournalStoreShape => {
+const makeStore = (file: SqliteFile, lockOf: (turn: string) => HeldLock | null): JournalStoreShape => {
   const table = makeTable(file)
   const attempt = <A>(turn: string, body: () => A): Effect.Effect<A, JournalUnavailable> => asked(turn, "", body)
   const refused = (turn: string): Effect.Effect<never, JournalFailure> =>
@@ -349,7 +349,7 @@ const makeStore = (file: SqliteFile): JournalStoreShape => {
   const own: JournalStoreShape["own"] = (turn) =>
     Effect.gen(function* () {
       const lock = yield* Effect.acquireRelease(
-        attempt(turn, () => tryLock(lockPathOf(file.path, turn))),
+        attempt(turn, () => lockOf(turn)),
         (held) =>
           Effect.sync(() => {
             if (held === null) return
@@ -402,10 +402,13 @@ const makeStore = (file: SqliteFile): JournalStoreShape => {
     forget: (turn) =>
       Effect.flatMap(
         attempt(turn, () => {
-          const lock = tryLock(lockPathOf(file.path, turn))
+          const lock = lockOf(turn)
           if (lock === null) return false
-          forget(file, turn)
-          lock.release()
+          try {
+            forget(file, turn)
+          } finally {
+            lock.release()
+          }
           return true
         }),
         (isForgotten) => (isForgotten ? Effect.void : refused(turn))
@@ -425,6 +428,15 @@ const fork = (file: SqliteFile, turn: string, into: string, from: string | null,
       turn,
       from
     )
+    // What a person has said to a call that is kept stays said.
+    file.run(
+      `insert into answer select ?1, key, value, at from answer
+       where turn = ?2 and key <> ?3 and at < coalesce((select at from step where turn = ?2 and key = ?4), 9e15)`,
+      into,
+      turn,
+      cancelKey,
+      from
+    )
   })
 
 const forget = (file: SqliteFile, turn: string): void => {
@@ -433,7 +445,9 @@ const forget = (file: SqliteFile, turn: string): void => {
     file.run("delete from blob where digest not in (select blob from step where blob is not null)")
   })
   // Deleted pages are overwritten in the file; the log before it still has them until it is cut.
-  file.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+  const [cut] = file.all("PRAGMA wal_checkpoint(TRUNCATE)")
+  if (numberOf(cut, "busy") !== 0)
+    throw new Error("somebody reads the file: its log still has the text, forget the turn again")
 }
 
 /** The store over one file; it is closed with the scope. */
@@ -448,8 +462,24 @@ export const make = (options: JournalOptions) =>
       }),
       (file) => Effect.sync(() => file.close())
     ),
-    makeStore
+    (file) => makeStore(file, (turn) => tryLock(lockPathOf(file.path, turn)))
   )
+
+/** The same without a file: for tests, and for turns that only have to outlive a failure of theirs. */
+export const makeMemory = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => openMemory(tables)),
+    (file) => Effect.sync(() => file.close())
+  ),
+  (file) => {
+    const held = new Set<string>()
+    return makeStore(file, (turn) => {
+      if (held.has(turn)) return null
+      held.add(turn)
+      return { release: () => void held.delete(turn) }
+    })
+  }
+)
 
 export const layer = (options: JournalOptions): Layer.Layer<JournalStore, JournalUnavailable> =>
   Layer.effect(

@@ -43,6 +43,13 @@ export const openSqlite = (path: string, schema: string): SqliteFile => {
   const database = new DatabaseSync(path)
   database.exec(`PRAGMA busy_timeout = ${busyMillis}`)
   database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON")
+  return fileOver(database, path, schema)
+}
+
+/** A file that is none: it ends with the process, or before. */
+export const openMemory = (schema: string): SqliteFile => fileOver(new DatabaseSync(":memory:"), ":memory:", schema)
+
+const fileOver = (database: DatabaseSync, path: string, schema: string): SqliteFile => {
   database.exec(schema)
   const prepared = new Map<string, ReturnType<DatabaseSync["prepare"]>>()
   const statement = (sql: string) => {

@@ -68,6 +68,8 @@ type Kind = "plain" | "poor" | "hopeless"
 const kindOf = (id: string): Kind => (id.endsWith("7") ? "poor" : id.endsWith("3") ? "hopeless" : "plain")
 const poorTokens = 400
 const deadlineMillis = 1_500
+/** A machine that is busy with other things ends no turn that is not meant to end. */
+const dayMillis = 86_400_000
 
 /** What was asked of the provider. */
 interface Asked {
@@ -194,7 +196,7 @@ const playWorld = async (seed: number, figures: Figures): Promise<void> => {
       turns: ids.map((id) => ({
         id,
         maxTokens: kindOf(id) === "poor" ? poorTokens : 1_000_000,
-        deadlineMillis: kindOf(id) === "hopeless" ? deadlineMillis : 120_000
+        deadlineMillis: kindOf(id) === "hopeless" ? deadlineMillis : dayMillis
       })),
       diesAt: isLast || isFromOutside ? null : 1 + random.below(400)
     }

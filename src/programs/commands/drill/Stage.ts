@@ -5,6 +5,7 @@ import type { BudgetLimits } from "../../../domain/budget/Budget.ts"
 import type * as OpenAiModelClient from "../../../layers/provider/OpenAiModelClient.ts"
 import * as BudgetMemory from "../../../layers/stores/BudgetMemory.ts"
 import type { LedgerShape } from "../../../services/BudgetLedger.ts"
+import type { JournalStoreShape } from "../../../services/JournalStore.ts"
 import type { Timed } from "./ResultLine.ts"
 import type { Scenario } from "./Scenario.ts"
 import type { DrillProvider } from "./ScriptBook.ts"
@@ -28,6 +29,8 @@ export interface Play {
   readonly agent: AgentRecord
   /** The session's budget; null = none. */
   readonly ledger: LedgerShape | null
+  /** Where the turns of an agent are kept; null = nowhere. */
+  readonly journals: JournalStoreShape | null
 }
 
 export const limitsOf = (scenario: Scenario): BudgetLimits => ({

@@ -8,6 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Result from "effect/Result"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { profileNamed } from "../../../domain/provider/Profiles.ts"
+import type { JournalStoreShape } from "../../../services/JournalStore.ts"
 import { makeDirect } from "../../../layers/provider/undiciFetch.ts"
 import { type Play, type Stage, ledgerOf } from "./Stage.ts"
 import type { ResultLine, Timed } from "./ResultLine.ts"
@@ -27,6 +28,8 @@ export interface PlayOptions {
   readonly record?: Array<Timed>
   /** Through the API's own SDK under `holdfast(client)`. */
   readonly isClient?: boolean
+  /** Keeps the turns of an agent: what is played is the same. */
+  readonly journals?: JournalStoreShape
 }
 
 /** Why a scenario cannot be played yet; null = it can. */
@@ -73,7 +76,8 @@ const playOn = (scenario: Scenario, stage: Stage, options: PlayOptions): Effect.
       parts: [],
       running: new Set(),
       agent: makeRecord(),
-      ledger
+      ledger,
+      journals: options.journals ?? null
     })
   )
 

@@ -7,6 +7,8 @@ import { isFailure } from "../../../domain/agent/ToolResult.ts"
 import type { Scenario, ToolBehaviour } from "./Scenario.ts"
 import * as ConversationMemory from "../../../programs/agent/ConversationMemory.ts"
 import * as ToolboxLive from "../../../layers/ToolboxLive.ts"
+import { Journal } from "../../../services/Journal.ts"
+import type { JournalStoreShape } from "../../../services/JournalStore.ts"
 import type { Conversation } from "../../../services/Conversation.ts"
 import { Recovery } from "../../../services/Recovery.ts"
 import { Toolbox, type ToolboxShape } from "../../../services/Toolbox.ts"
@@ -111,8 +113,20 @@ export interface AgentCall {
   readonly stream: boolean
   readonly maxOutputTokens?: number
   readonly priority?: "foreground" | "background"
+  /** Where the turn is kept; null = nowhere. */
+  readonly journals: JournalStoreShape | null
   readonly onPart: (part: Extract<AgentEvent, { readonly _tag: "PartSeen" }>["part"]) => void
 }
+
+/** Each turn has a journal of its own, when there are any. */
+const inJournal = <A, E, R>({ journals, record }: AgentCall, turn: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  journals === null
+    ? turn
+    : Effect.scoped(
+        Effect.flatMap(Effect.orDie(journals.own(`turn-${record.turns}`)), (journal) =>
+          Effect.provideService(turn, Journal, journal)
+        )
+      )
 
 /** One turn of the agent over the messages; `conversation` holds the history after any ending. */
 export const turnOf = (call: AgentCall, conversation: Conversation) =>
@@ -129,7 +143,7 @@ export const turnOf = (call: AgentCall, conversation: Conversation) =>
     const told: ToolboxShape = { ...toolbox, specs: Effect.succeed(call.tools) }
     record.toolboxes.add(told)
     const cacheTtl = cacheTtlOf(scenario, record)
-    const result = yield* runAgent(
+    const turn = runAgent(
       {
         executor,
         conversation,
@@ -145,7 +159,8 @@ export const turnOf = (call: AgentCall, conversation: Conversation) =>
           })
       },
       null
-    ).pipe(
+    )
+    const result = yield* inJournal(call, turn).pipe(
       Effect.provideService(Toolbox, Toolbox.of(told)),
       Effect.ensuring(Effect.sync(() => record.toolboxes.delete(told)))
     )

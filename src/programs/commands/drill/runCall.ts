@@ -65,6 +65,7 @@ const agentTurn = (play: Play, call: ScenarioCall, conversation: Conversation) =
         record: play.agent,
         tools: toolsOf(call.tools ?? []),
         stream: call.stream === true,
+        journals: play.journals,
         ...(call.maxOutputTokens === undefined ? {} : { maxOutputTokens: call.maxOutputTokens }),
         ...(call.priority === undefined ? {} : { priority: call.priority }),
         onPart: (part) => play.parts.push(timed(part._tag === "Finish" ? { ...part } : part, play.stage.now()))
