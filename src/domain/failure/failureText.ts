@@ -12,7 +12,8 @@ export interface Printed {
 
 const seconds = (millis: number): string => `${(millis / 1000).toFixed(1)} s`
 
-const entryText = (entry: TrailEntry): string => {
+/** One request of a trail. */
+export const entryText = (entry: TrailEntry): string => {
   const name = entry.attempt === null ? entry.role : `#${entry.attempt}`
   const status = entry.status === null ? "" : ` HTTP ${entry.status}`
   const code = entry.code === null ? "" : ` ${entry.code}`

@@ -4,11 +4,14 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import type { JournalFailure } from "../../../domain/agent/JournalError.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
-import type { JournalStoreShape, TurnSummary } from "../../../services/JournalStore.ts"
+import type { JournalStoreShape, StepRow, TurnSummary } from "../../../services/JournalStore.ts"
 import { loadJournal, withoutSqlite } from "../journalFile.ts"
 
+import { tail } from "./tail.ts"
+import { stepText } from "./trailText.ts"
+
 export interface TurnsInput {
-  readonly action: "list" | "show" | "export" | "approve" | "deny" | "cancel" | "fork" | "forget"
+  readonly action: "list" | "show" | "tail" | "export" | "approve" | "deny" | "cancel" | "fork" | "forget"
   readonly file: string
   readonly id: string | null
   readonly from: string | null
@@ -28,6 +31,32 @@ const answer = (store: JournalStoreShape, { turn, waitsFor }: TurnSummary, text:
         Console.log(isFirst ? `${waitsFor}: ${text}` : `${waitsFor} was answered before; nothing changes`)
       )
 
+const printSteps = (store: JournalStoreShape, turn: string, linesOf: (row: StepRow) => ReadonlyArray<string>) =>
+  Effect.flatMap(store.steps(turn), (rows) =>
+    Effect.forEach(rows.flatMap(linesOf), (line) => Console.log(line), { discard: true })
+  )
+
+/** Whoever runs it ends within a second; a turn that nobody runs has ended now. */
+const cancel = (store: JournalStoreShape, { turn, status, holder }: TurnSummary) =>
+  Effect.andThen(
+    store.cancel(turn),
+    holder === null && (status === "running" || status === "parked") ? store.setStatus(turn, "cancelled") : Effect.void
+  )
+
+const fork = (
+  store: JournalStoreShape,
+  turn: string,
+  into: string,
+  from: string | null
+): Effect.Effect<void, JournalFailure | ConfigurationError> =>
+  Effect.gen(function* () {
+    if ((yield* store.list).some((one) => one.turn === into))
+      return yield* bad("--into", `(${into}) is a turn already: give another name`)
+    if (from !== null && !(yield* store.steps(turn)).some(({ key }) => key === from))
+      return yield* bad("--from", `(${from}) is no step of ${turn}: holdfast turns show ${turn} lists them`)
+    yield* store.fork(turn, into, from)
+  })
+
 const act = (
   store: JournalStoreShape,
   input: TurnsInput,
@@ -39,22 +68,19 @@ const act = (
     case "deny":
       return answer(store, turn, input.why === null ? "denied" : `denied: ${input.why}`)
     case "cancel":
-      return store.cancel(turn.turn)
+      return cancel(store, turn)
     case "forget":
       return store.forget(turn.turn)
     case "fork":
       return input.into === null
         ? Effect.fail(bad("--into", "names the new turn"))
-        : store.fork(turn.turn, input.into, input.from)
+        : fork(store, turn.turn, input.into, input.from)
+    case "tail":
+      return tail(store, turn.turn, (text) => Effect.sync(() => void process.stdout.write(text)))
     case "show":
+      return printSteps(store, turn.turn, stepText)
     case "export":
-      return Effect.flatMap(store.steps(turn.turn), (rows) =>
-        Effect.forEach(
-          rows,
-          (row) => Console.log(input.action === "export" ? JSON.stringify(row) : `${row.key}  ${row.state}`),
-          { discard: true }
-        )
-      )
+      return printSteps(store, turn.turn, (row) => [JSON.stringify(row)])
     case "list":
       return Effect.void
   }

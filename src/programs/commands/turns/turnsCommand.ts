@@ -4,9 +4,17 @@ import * as Option from "effect/Option"
 import { Argument, Command, Flag } from "effect/cli"
 
 const flags = {
-  action: Argument.Literals("ACTION", ["list", "show", "export", "approve", "deny", "cancel", "fork", "forget"]).pipe(
-    Argument.withDescription("what to do")
-  ),
+  action: Argument.Literals("ACTION", [
+    "list",
+    "show",
+    "tail",
+    "export",
+    "approve",
+    "deny",
+    "cancel",
+    "fork",
+    "forget"
+  ]).pipe(Argument.withDescription("what to do")),
   id: Argument.String("ID").pipe(Argument.withDescription("the turn"), Argument.optional),
   file: Flag.String("file").pipe(
     Flag.withDescription("the journal; default: .holdfast/turns.db"),
