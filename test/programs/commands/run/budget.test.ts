@@ -90,7 +90,8 @@ it.live(
       assert.include(none.err, "budget of 1.5 usd is used up")
       assert.strictEqual(server.bodies.length, 1)
       const more = yield* again("3.5")
-      assert.include(more.out, "$4.0000 of $3.5 allowed")
+      assert.include(more.err, "budget of 3.5 usd is used up")
+      assert.include(more.out, "$2.0000")
       assert.strictEqual(server.bodies.length, 2)
     }).pipe(Effect.scoped),
   120_000
