@@ -37,6 +37,7 @@ import { makeSender, type FailedAnswer, type Target } from "../provider/nativeSe
 import { failureAnswer, passedLines, withTrail } from "./answerFor.ts"
 import type { NativeResponse } from "./NativeResponse.ts"
 import { Outlet } from "./Outlet.ts"
+import { noteRealId } from "./realIds.ts"
 
 export interface NativeCall {
   readonly wire: NativeWire
@@ -133,9 +134,16 @@ const summaryClient = (call: NativeCall, sender: NativeSender): (typeof ModelCli
 }
 
 /** Address of a kept response: below the address it was asked at. */
-const keptAt = (url: string, id: string, after: number): string => {
+const below = (url: string, path: string): URL => {
   const address = new URL(url)
-  address.pathname = `${address.pathname.replace(/\/$/, "")}/${encodeURIComponent(id)}`
+  address.pathname = `${address.pathname.replace(/\/$/, "")}/${path}`
+  return address
+}
+
+const cancelAt = (url: string, id: string): string => String(below(url, `${encodeURIComponent(id)}/cancel`))
+
+const keptAt = (url: string, id: string, after: number): string => {
+  const address = below(url, encodeURIComponent(id))
   address.searchParams.set("stream", "true")
   address.searchParams.set("starting_after", String(after))
   return String(address)
@@ -262,7 +270,8 @@ class Underway {
     })
   }
 
-  private succeed({ head, body }: NativeReply): void {
+  private succeed({ head, body, renamed }: NativeReply): void {
+    if (renamed !== null) noteRealId(renamed.shown, renamed.real)
     if (body === null) this.outlet.end()
     else this.answer({ status: head.status, client: head.client, lines: this.passed(head.lines), body })
   }
@@ -288,6 +297,7 @@ const requestOf = Effect.fnUntraced(function* (services: NativeServices, call: N
     init: call.init,
     targetOf: call.targetOf,
     keptAt,
+    cancelAt,
     onFailed: underway.onRefused
   })
   const ledger = services.ledger ?? (yield* BudgetLedger)

@@ -12,6 +12,7 @@ import { profileForBaseUrl } from "../../domain/provider/Profiles.ts"
 import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
 import { RecoveryPolicy, type Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import { withModel, type NativeAddress } from "../../domain/wires/native/addresses.ts"
+import { withIds } from "../../domain/wires/native/patch.ts"
 import type { NativeWire, RequestView } from "../../domain/wires/native/NativeWire.ts"
 import { nativePolicy, type NativePolicy } from "../../programs/request/nativePolicy.ts"
 import { HealthStore } from "../../services/HealthStore.ts"
@@ -22,6 +23,7 @@ import type { Fetch } from "../provider/undiciFetch.ts"
 import * as HealthMemory from "../stores/HealthMemory.ts"
 import { callNative, type NativeHooks, type NativeServices } from "./callNative.ts"
 import { bad, type NativePolicyInput, type RecoveredFetchOptions, type Upstream } from "./fetchOptions.ts"
+import { realIdOf } from "./realIds.ts"
 import type { NativeResponse } from "./NativeResponse.ts"
 
 /** Stands in for the model of each request where a policy names none. */
@@ -289,7 +291,8 @@ export const makeNativeCalls = (
       return `${prefix}-${count}`
     },
     call: (incoming, requestId, hooks) => {
-      const { wire, view, text, init, signal } = incoming
+      const { wire, view, init, signal } = incoming
+      const text = view.pins.length === 0 ? incoming.text : withIds(incoming.text, wire.references, realIdOf)
       const model = view.model ?? incoming.address.model ?? anyModel
       const { policy: own, passTruncated, off } = policyFor(incoming, model)
       return callNative(

@@ -11,6 +11,7 @@ import type { Fetch } from "../provider/undiciFetch.ts"
 import { remember } from "./failureStore.ts"
 import { checkOptions, type NativePolicyInput, type RecoveredFetchOptions } from "./fetchOptions.ts"
 import { makeNativeCalls, sendingOver, type NativeCalls, type NativeIncoming } from "./nativeCalls.ts"
+import { withRealId } from "./realIds.ts"
 import { toResponse } from "./NativeResponse.ts"
 import { passThrough } from "./passThrough.ts"
 
@@ -81,6 +82,14 @@ const respond = async (
   return response
 }
 
+/** As it came, but for the id of an answer that its provider knows under another. */
+const send = (inner: Fetch, input: string | URL | Request, init: RequestInit | undefined): Promise<Response> => {
+  const shown = input instanceof Request ? input.url : String(input)
+  const real = withRealId(shown)
+  if (real === shown) return inner(input, init)
+  return inner(input instanceof Request ? new Request(real, input) : real, init)
+}
+
 export const recoveredFetch = (
   policy: NativePolicyInput = RecoveryPolicy.broad,
   options: RecoveredFetchOptions = {}
@@ -106,7 +115,7 @@ export const recoveredFetch = (
         services: calls.services,
         policy: calls.base,
         incoming,
-        send: () => inner(input, init),
+        send: () => send(inner, input, init),
         profile: options.profile ?? profileForBaseUrl(shown),
         isRepeatable: incoming.method === "GET" || incoming.method === "HEAD" || address.isRepeatable,
         requestId: calls.nextId()

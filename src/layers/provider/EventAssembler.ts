@@ -9,18 +9,8 @@ import { answerLimits } from "../../domain/chat/AnswerLimits.ts"
 import type { ModelPart, ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { Usage } from "../../domain/chat/Usage.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
+import { longestWords, wordsIn } from "../../domain/wires/wordsIn.ts"
 import { cut, flaw, isFlaw, sentenceOf, type Flaw } from "../../domain/wires/wireReply.ts"
-
-/** As much of a text that holds no event as is looked at. */
-const longestWords = 2_000
-
-/** What stands in a text beside the fields and comments of an event stream. */
-const wordsIn = (text: string): string =>
-  text
-    .split(/\r\n|\n|\r/)
-    .filter((line) => !/^(data|event|id|retry)?:|^(data|event|id|retry)$/.test(line.trim()))
-    .join("\n")
-    .trim()
 
 /**
  * `feed` takes decoded text of any size (one network read) and returns its parts; `end` is called when the body has

@@ -47,6 +47,8 @@ export interface SenderOptions {
   readonly targetOf: (route: Route) => Target
   /** Address of a kept response, below the address of the request. */
   readonly keptAt?: (url: string, id: string, after: number) => string
+  /** Where the making of a kept response is stopped. */
+  readonly cancelAt?: (url: string, id: string) => string
   /** Told of every failed answer, for what is passed on at the end. */
   readonly onFailed: (answer: FailedAnswer, error: ModelError) => void
 }
@@ -191,6 +193,11 @@ const open = (
   })
 }
 
+const withoutBody = (headers: Target["headers"]): Target["headers"] => {
+  const { "content-type": _type, "content-length": _length, ...rest } = headers
+  return rest
+}
+
 export const makeSender = (options: SenderOptions): NativeSender => ({
   send: (route, text) => {
     const target = options.targetOf(route)
@@ -200,7 +207,15 @@ export const makeSender = (options: SenderOptions): NativeSender => ({
   takeUp: (route, id, after) => {
     const target = options.targetOf(route)
     const url = options.keptAt?.(target.url, id, after) ?? target.url
-    const { "content-type": _type, "content-length": _length, ...headers } = target.headers
+    const headers = withoutBody(target.headers)
     return open(options, route, target, { url, headers, method: "GET", body: null, init: options.init })
+  },
+  giveUp: (route, id) => {
+    const target = options.targetOf(route)
+    const url = options.cancelAt?.(target.url, id)
+    if (url === undefined) return Effect.void
+    const headers = withoutBody(target.headers)
+    const outgoing = { url, headers, method: "POST", body: null, init: options.init }
+    return Effect.scoped(Effect.asVoid(open(options, route, target, outgoing)))
   }
 })

@@ -35,6 +35,8 @@ export interface NativeSender {
   readonly send: (route: Route, text: string) => Effect.Effect<NativeAnswer, ModelError, Scope.Scope>
   /** Asks for the rest of a stream that the provider has kept, behind an event. */
   readonly takeUp: (route: Route, id: string, after: number) => Effect.Effect<NativeAnswer, ModelError, Scope.Scope>
+  /** Tells the provider that nobody waits any more for what it makes on its own. */
+  readonly giveUp: (route: Route, id: string) => Effect.Effect<void, ModelError>
 }
 
 /** Where a client reads along. */

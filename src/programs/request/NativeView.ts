@@ -11,6 +11,7 @@ import type { Verdict } from "../../domain/provider/classify.ts"
 import type { EventReader } from "../../domain/wires/EventReader.ts"
 import type { NativeWire, Stitcher, UsageRepair } from "../../domain/wires/native/NativeWire.ts"
 import { SseBlocks, type SseBlock } from "../../domain/wires/native/SseBlocks.ts"
+import { longestWords, wordsIn } from "../../domain/wires/wordsIn.ts"
 import { flaw, isFlaw, type Flaw } from "../../domain/wires/wireReply.ts"
 
 type Problem = Flaw | Verdict
@@ -116,9 +117,13 @@ export class NativeView {
   readonly shown: Shown = { text: "", reasoning: false, other: false }
   replayDiffers = false
   private events = 0
+  /** Text before the first event. */
+  private lead = ""
   /** The response that the provider may have kept, and the last of its events. */
   id: string | null = null
   sequence = -1
+  /** The id under which the client knows an answer that went on over several attempts. */
+  shownId: string | null = null
   private isTakenUp = false
   /** What the last event has brought. */
   last: Brought = broughtBy([])
@@ -136,6 +141,7 @@ export class NativeView {
     this.isHolding = false
     this.replayDiffers = false
     this.events = 0
+    this.lead = ""
     this.id = null
     this.sequence = -1
     this.isTakenUp = false
@@ -180,9 +186,18 @@ export class NativeView {
   end(usage: UsageRepair | null, onBrought: (brought: Brought) => void): ModelReply | Problem {
     const rest = this.splitter.end()
     const problem = rest === null || !this.isTold(rest) ? null : this.onBlock(this.ended(rest), usage, onBrought)
+    const words = this.saidInWords(rest)
+    if (words !== null) return words
     // An event that has no end was cut: what it seems to say is not what it says.
     if (problem !== null && !this.finished) return isFlaw(problem) ? interrupted("event_cut") : problem
     return this.reply()
+  }
+
+  /** A stream of plain words, without a single event: what the server says instead; null = it is none. */
+  private saidInWords(rest: SseBlock | null): Problem | null {
+    if (this.events > 0 || this.reader === null) return null
+    const words = wordsIn(this.lead + (rest === null || rest.data !== null ? "" : decoder.decode(rest.bytes)))
+    return words === "" ? null : this.reader.onEvent(undefined, words)
   }
 
   /** Whether what is left at the end of a body says anything: a line that was cut must not run into the next one. */
@@ -245,14 +260,23 @@ export class NativeView {
 
   /** Comments pass at once when nothing waits before them. */
   private onComment(block: SseBlock): null {
+    if (this.events === 0 && this.lead.length < longestWords)
+      this.lead += decoder.decode(block.bytes.subarray(0, longestWords))
     const isQuiet = this.held.length === 0 && !this.options.isVerified && this.hasShown
     if (isQuiet) this.options.write(block.bytes)
     else this.hold({ block, text: null, isReasoning: false, isComment: true })
     return null
   }
 
+  private noteMessageId(data: string): void {
+    if (this.id !== null || !data.includes('"message_start"')) return
+    const message = parsedObject(data)?.["message"]
+    if (isObject(message) && typeof message["id"] === "string") this.id = message["id"]
+  }
+
   /** Notes id and number of an event; true = a stream that was taken up has begun too early. */
   private wasSeen(data: string): boolean {
+    if (this.options.wire.name === "messages") this.noteMessageId(data)
     if (this.options.wire.name !== "responses") return false
     if (this.id === null && data.includes('"response.created"')) {
       const response = parsedObject(data)?.["response"]
@@ -363,6 +387,7 @@ export class NativeView {
   stitch(): void {
     if (this.stitcher === null) {
       this.stitcher = this.options.wire.stitcher()
+      if (this.released.length > 0) this.shownId = this.id
       for (const { data } of this.released) {
         const event = data === null ? null : parsedObject(data)
         if (event !== null) this.stitcher.saw(event)

@@ -27,8 +27,8 @@ const bindingOf = (view: RequestView): string | null =>
       ? `${view.pins.join(", ")}: the request stays with its server and is only repeated`
       : null
 
-/** Nothing may be sent twice that makes the server work on without us. */
-const onlyOnce = { retry: [], fallbackAfter: {}, trustShouldRetry: false } as const
+/** What makes the server work on without us stays there; that it is sent once is the driver's business. */
+const stays = { fallbackAfter: {}, trustShouldRetry: false } as const
 
 /** The largest budget a raise may ask for; null = a raise is not for this request. */
 const raisedTo = (policy: RecoveryPolicy, cap: number, route: Route): number =>
@@ -62,7 +62,7 @@ export const nativePolicy = (
     raise: isRaisable ? base.raise : "never",
     onCut: view.streams ? onCut : base.onCut,
     ...(binding === null ? {} : { compaction: { mode: "off" as const } }),
-    ...(view.isBackground ? onlyOnce : {})
+    ...(view.isBackground ? stays : {})
   })
   return { policy: view.hasTools ? forTools(policy) : policy, passTruncated, off: binding }
 }

@@ -62,6 +62,8 @@ export interface NativeReply {
   readonly reply: ModelReply
   /** Ids of items that the client has and the provider does not. */
   readonly deadItems: ReadonlyArray<string>
+  /** The answer's id for the client, and the provider's own; null = they are the same. */
+  readonly renamed: { readonly shown: string; readonly real: string } | null
 }
 
 /** How long usage and the wire's own end may come behind a finish reason, and how long a server may take to close. */
@@ -396,12 +398,13 @@ const classify = (
   const outcome = Result.isFailure(result)
     ? outcomeOfError(loop.policy, result.failure, plan, run.seen)
     : outcomeOfReply(result.success, plan, durationMillis, run.seen, isValue)
-  return run.isStuck && outcome._tag === "Faulted" ? { ...outcome, shouldRetry: false } : outcome
+  // What the server makes on its own is taken up again, and never asked for twice.
+  const isStuck = run.isStuck || (view.isBackground && !isKept(run))
+  return isStuck && outcome._tag === "Faulted" ? { ...outcome, shouldRetry: false } : outcome
 }
 
 /** Whether the provider has kept the stream that broke off. */
-const canTakeUp = (run: NativeRun, action: RecoveryAction): boolean =>
-  action._tag === "Retry" &&
+const isKept = (run: NativeRun): boolean =>
   run.options.view.streams &&
   run.options.view.isStored &&
   run.shownView.id !== null &&
@@ -412,7 +415,7 @@ const canTakeUp = (run: NativeRun, action: RecoveryAction): boolean =>
 const prepare = (run: NativeRun, action: RecoveryAction): boolean => {
   const { shownView, window } = run
   const { id, sequence } = shownView
-  run.taken = id !== null && canTakeUp(run, action) ? { id, after: sequence } : null
+  run.taken = id !== null && action._tag === "Retry" && isKept(run) ? { id, after: sequence } : null
   if (run.taken !== null) return false
   switch (action._tag) {
     case "Continue":
@@ -512,15 +515,32 @@ const bodyOf = (run: NativeRun): Uint8Array | null => {
     : encoder.encode(JSON.stringify(options.wire.mergedBody(parsed, fragmentText(run), usage)))
 }
 
+const renamedBy = (run: NativeRun): NativeReply["renamed"] => {
+  const { shownId: shown, id: real } = run.shownView
+  return shown === null || real === null || shown === real ? null : { shown, real }
+}
+
+/** How long a provider may take to hear that nobody waits. */
+const givingUp = "5 seconds"
+
+/** A server that goes on without us is told to stop; whether it hears that changes nothing for a caller who has left. */
+const giveUp = (run: NativeRun): Effect.Effect<void> => {
+  const { view, sender, loop } = run.options
+  const { id, finished } = run.shownView
+  if (!view.isBackground || id === null || finished) return Effect.void
+  return sender.giveUp(loop.policy.routes[0], id).pipe(Effect.timeoutOption(givingUp), Effect.ignoreCause)
+}
+
 /** A native request, recovered. What it fails with says nothing of what a client has seen by then. */
 export const nativeRequest = Effect.fnUntraced(function* (
   options: NativeRequestOptions
 ): Effect.fn.Return<NativeReply, RequestFailure> {
   const clock = yield* Clock.Clock
   const run = new NativeRun(options, () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
-  const reply = yield* recover(options.loop, driverOf(run))
+  const reply = yield* Effect.onInterrupt(recover(options.loop, driverOf(run)), () => giveUp(run))
   if (options.view.streams) run.complete()
   const head = run.head
   if (head === null) return yield* Effect.die(new Error("a whole answer has no head"))
-  return { head, body: options.view.streams ? null : bodyOf(run), reply, deadItems: run.shownView.deadItems }
+  const { deadItems } = run.shownView
+  return { head, body: options.view.streams ? null : bodyOf(run), reply, deadItems, renamed: renamedBy(run) }
 })

@@ -430,6 +430,21 @@ describe("everything else", () => {
     assert.strictEqual(asked.length, 1)
   })
 
+  it.each(wireNames)("takes words in place of a stream for a failure, on %s", async (wire) => {
+    for (const words of ["upstream connect error\n", "Internal Server Error\n\n", ": hello\n\nService Unavailable"]) {
+      const told: Array<unknown> = []
+      const { seam, asked } = seamOf(
+        [{ reads: [words] }, { reads: eventTexts(wire, hello) }],
+        { ...quick, retry: ["serverError"] },
+        { onEvent: (event) => told.push(event._tag === "Transitioned" ? event.outcome : null) }
+      )
+      const text = await (await seam(...post(wire, { stream: true }))).text()
+      assert.strictEqual(text, eventTexts(wire, hello).join(""))
+      assert.strictEqual(asked.length, 2)
+      assert.include(JSON.stringify(told), '"kind":"server_error"')
+    }
+  })
+
   it("takes a stored stream up again behind its last event", async () => {
     const events = eventTexts("responses", hello)
     const at = events.findIndex((event) => event.includes('"two '))

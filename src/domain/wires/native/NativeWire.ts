@@ -95,6 +95,8 @@ export interface NativeWire {
   readonly view: (body: unknown, text: string) => RequestView | null
   /** The body's text with the change; the same text when nothing changes. */
   readonly patch: (text: string, view: RequestView, change: Change) => string
+  /** Fields, from the outermost in, that name an earlier answer by its id. */
+  readonly references: ReadonlyArray<readonly [string, ...Array<string>]>
   readonly sideOf: (item: Json) => Side
   /** Items as messages, for an estimate or a summary. */
   readonly messagesOf: (items: ReadonlyArray<Json>) => ReadonlyArray<Message>

@@ -184,6 +184,7 @@ export const chatNative: NativeWire = {
   name: "chat",
   view,
   patch: (text, seen, change) => patched(text, seen, change, { itemsField: "messages", away, clean: (item) => item }),
+  references: [],
   sideOf: (item) =>
     item["role"] === "tool" || item["role"] === "function"
       ? "result"

@@ -312,6 +312,7 @@ export const messagesNative: NativeWire = {
       away: (item) => without(item, isThinking),
       clean: (item) => without(item, isUnsigned)
     }),
+  references: [["thread", "previous_message_id"]],
   sideOf: (item) => (hasResult(item) ? "result" : item["role"] === "assistant" ? "model" : "other"),
   messagesOf,
   toolsOf: (tools) => tools.map((tool) => toolSpec(tool, "input_schema")),

@@ -154,3 +154,29 @@ export const toolSpec = (tool: Json, schema: "parameters" | "input_schema"): Too
     }
   }
 }
+
+const placeOf = (text: string, path: ReadonlyArray<string>): Span | null => {
+  let place: Span | null = { start: 0, end: text.length }
+  for (const field of path) {
+    // Only an object has fields.
+    if (place === null || !text.slice(place.start, place.end).trimStart().startsWith("{")) return null
+    place = fieldOf(text, field, place.start)
+  }
+  return place
+}
+
+/** The text with other ids where it names earlier answers; `idOf` gives null for what stays. */
+export const withIds = (
+  text: string,
+  references: ReadonlyArray<ReadonlyArray<string>>,
+  idOf: (id: string) => string | null
+): string => {
+  const edits = references.flatMap((path): ReadonlyArray<Edit> => {
+    const place = placeOf(text, path)
+    if (place === null || text[place.start] !== '"') return []
+    const id: unknown = JSON.parse(text.slice(place.start, place.end))
+    const other = typeof id === "string" ? idOf(id) : null
+    return other === null ? [] : [{ ...place, text: JSON.stringify(other) }]
+  })
+  return edited(text, edits)
+}

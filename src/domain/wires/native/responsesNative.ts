@@ -212,6 +212,7 @@ export const responsesNative: NativeWire = {
   name: "responses",
   view,
   patch: (text, seen, change) => patched(text, seen, change, { itemsField: "input", away, clean }),
+  references: [["previous_response_id"]],
   sideOf,
   messagesOf: (items) => items.flatMap(messageOf),
   toolsOf: (tools) => tools.map((tool) => toolSpec(tool, "parameters")),
