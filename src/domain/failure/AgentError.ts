@@ -6,7 +6,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { printAsText } from "./failureText.ts"
 import { Detector } from "./Detector.ts"
-import { standingFields } from "./RecoveryError.ts"
+import { partialField, partialTextOf, standingFields } from "./RecoveryError.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "../chat/Usage.ts"
 
@@ -17,11 +17,8 @@ const fields = {
   /** From an agent: of its whole turn; from Recovery: of the logical request. */
   trail: Schema.Array(TrailEntry),
   guidance: Schema.String,
-  partialText: Schema.optionalKey(Schema.Redacted(Schema.String))
+  ...partialField
 }
-
-const textOf = (error: { readonly partialText?: Redacted.Redacted<string> }): string | null =>
-  error.partialText === undefined ? null : Redacted.value(error.partialText)
 
 /** The fields of an agent failure that hold the text so far; nothing when there is none. */
 export const partialOf = (text: string | null): { readonly partialText?: Redacted.Redacted<string> } =>
@@ -45,7 +42,7 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("Budget
     return `the session's budget of ${this.allowed} ${this.limit} is used up (${this.spent} spent, ${this.reserved} reserved)`
   }
   get partial(): string | null {
-    return textOf(this)
+    return partialTextOf(this)
   }
 }
 
@@ -75,7 +72,7 @@ export class LoopBroken extends Schema.TaggedError<LoopBroken>()("LoopBroken", {
       : `the model calls ${this.tool} again and again (${this.detector}, ${this.count} times)`
   }
   get partial(): string | null {
-    return textOf(this)
+    return partialTextOf(this)
   }
 }
 
@@ -88,7 +85,7 @@ export class StepLimitReached extends Schema.TaggedError<StepLimitReached>()("St
     return `the model is not done after ${this.maxSteps} steps`
   }
   get partial(): string | null {
-    return textOf(this)
+    return partialTextOf(this)
   }
 }
 
@@ -101,7 +98,7 @@ export class ContentFilteredError extends Schema.TaggedError<ContentFilteredErro
     return "a content filter stopped the reply"
   }
   get partial(): string | null {
-    return textOf(this)
+    return partialTextOf(this)
   }
 }
 
@@ -111,7 +108,7 @@ export class TruncatedReplyError extends Schema.TaggedError<TruncatedReplyError>
     return "the reply ran into its output budget"
   }
   get partial(): string | null {
-    return textOf(this)
+    return partialTextOf(this)
   }
 }
 

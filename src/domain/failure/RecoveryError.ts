@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { printAsText } from "./failureText.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "../chat/Usage.ts"
-import { requestsText, spanText } from "./wording.ts"
+import { requestsText, routeText, spanText } from "./wording.ts"
 import { reasonWords } from "./words.ts"
 
 /** Fields of every failure recovery ends with. */
@@ -30,6 +30,8 @@ export const standingFields = {
   code: Schema.NullOr(Schema.String),
   /** Model of the last request. */
   model: Schema.NullOr(Schema.String),
+  /** Name of the client that reaches it; null = the default one. */
+  client: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   guidance: Schema.String,
   /** The last failure itself. */
   cause: Schema.optionalKey(Schema.Defect()),
@@ -42,8 +44,9 @@ const fields = standingFields
 /** What a failure says of the request so far; its guidance comes on top. */
 export type Standing = Omit<Schema.Struct.Type<typeof fields>, "guidance">
 
-/** Which model was asked last; nothing when none was. */
-const onModel = ({ model }: { readonly model: string | null }): string => (model === null ? "" : ` (${model})`)
+/** Which route was asked last; nothing when none was. */
+const onRoute = ({ client, model }: { readonly client: string | null; readonly model: string | null }): string =>
+  model === null ? "" : ` (${routeText(model, client)})`
 
 /** A request that sent nothing. */
 export const notBegun: Standing = {
@@ -56,7 +59,8 @@ export const notBegun: Standing = {
   lastCause: null,
   lastStatus: null,
   code: null,
-  model: null
+  model: null,
+  client: null
 }
 
 /** The user took the request back. Only at Promise edges: inside Effect interruption stays interruption. */
@@ -83,7 +87,7 @@ export class RecoveryDeadlineExceeded extends Schema.TaggedError<RecoveryDeadlin
 ) {
   override get message(): string {
     return this.requestedWaitMs === null
-      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})${onModel(this)}`
+      ? `no whole reply within the deadline (${requestsText(this.attempts)}, ${spanText(this.elapsedMs)})${onRoute(this)}`
       : `the wait of ${spanText(this.requestedWaitMs)} does not fit into the ${spanText(this.remainingMs)} that are left`
   }
 }
@@ -98,17 +102,23 @@ export const ExhaustedReason = Schema.Literals([
 ])
 export type ExhaustedReason = typeof ExhaustedReason.Type
 
+/** Where a failure keeps the text so far. */
+export const partialField = { partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
+
+/** The text of the reply so far, without the rest; null when there is none. */
+export const partialTextOf = (error: { readonly partialText?: Redacted.Redacted<string> }): string | null =>
+  error.partialText === undefined ? null : Redacted.value(error.partialText)
+
 /** Retries or continuations are used up. `partial` is the merged text so far; it stays out of logs and JSON. */
 export class RecoveryRetriesExhausted extends Schema.TaggedError<RecoveryRetriesExhausted>()(
   "RecoveryRetriesExhausted",
-  { ...fields, reason: ExhaustedReason, partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
+  { ...fields, reason: ExhaustedReason, ...partialField }
 ) {
   override get message(): string {
-    return `${reasonWords[this.reason].said} after ${requestsText(this.attempts)}${onModel(this)}; last: ${this.lastOutcome}`
+    return `${reasonWords[this.reason].said} after ${requestsText(this.attempts)}${onRoute(this)}; last: ${this.lastOutcome}`
   }
-  /** The text of the reply so far, without the rest; null when there is none. */
   get partial(): string | null {
-    return this.partialText === undefined ? null : Redacted.value(this.partialText)
+    return partialTextOf(this)
   }
 }
 
@@ -118,7 +128,7 @@ export class InvalidRetryAfterError extends Schema.TaggedError<InvalidRetryAfter
   fields
 ) {
   override get message(): string {
-    return `${reasonWords.InvalidRetryAfter.said}${onModel(this)}`
+    return `${reasonWords.InvalidRetryAfter.said}${onRoute(this)}`
   }
 }
 
@@ -131,7 +141,7 @@ export class PromptTooLongRetryError extends Schema.TaggedError<PromptTooLongRet
   reason: TooLongReason
 }) {
   override get message(): string {
-    return `the input is too long and compaction did not help: ${reasonWords[this.reason].said}${onModel(this)}`
+    return `the input is too long and compaction did not help: ${reasonWords[this.reason].said}${onRoute(this)}`
   }
 }
 

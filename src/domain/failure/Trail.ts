@@ -8,6 +8,8 @@ export const TrailEntry = Schema.Struct({
   /** Number of the main request, from 1; null for other roles. */
   attempt: Schema.NullOr(Count),
   model: Schema.String,
+  /** Name of the route's client; left out for the default one. */
+  client: Schema.optionalKey(Schema.String),
   /** The budget that was sent; null = none was. */
   maxOutputTokens: Schema.NullOr(Count),
   /** Milliseconds since the logical request began; in the failure of an agent, since its turn began. */

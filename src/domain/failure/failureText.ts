@@ -1,5 +1,6 @@
 /** How a failure is printed: what happened, what to do, and every request that was tried. Never a text of the conversation. */
 import type { Trail, TrailEntry } from "./Trail.ts"
+import { routeText, spanText, tableLines } from "./wording.ts"
 
 /** What any failure of the library may say of itself. */
 export interface Printed {
@@ -10,20 +11,24 @@ export interface Printed {
   readonly trail?: Trail
 }
 
-const seconds = (millis: number): string => `${(millis / 1000).toFixed(1)} s`
-
-/** One request of a trail. */
-export const entryText = (entry: TrailEntry): string => {
+/** When it began, and what it was and came to. */
+const entryRow = (entry: TrailEntry): ReadonlyArray<string> => {
   const name = entry.attempt === null ? entry.role : `#${entry.attempt}`
   const status = entry.status === null ? "" : ` HTTP ${entry.status}`
   const code = entry.code === null ? "" : ` ${entry.code}`
   const id = entry.providerRequestId === null ? "" : ` (request id ${entry.providerRequestId})`
-  const wait = entry.waitMs === null ? "" : `, then waited ${seconds(entry.waitMs)} (${entry.waitOrigin})`
-  return `  ${seconds(entry.startedMs).padStart(8)}  ${name} ${entry.model}, budget ${entry.maxOutputTokens ?? "none"}: ${entry.outcome}${status}${code}${id}${wait}`
+  const wait = entry.waitMs === null ? "" : `, then waited ${spanText(entry.waitMs)} (${entry.waitOrigin})`
+  const route = routeText(entry.model, entry.client)
+  const budget = `budget ${entry.maxOutputTokens ?? "none"}`
+  return [spanText(entry.startedMs), `${name} ${route}, ${budget}: ${entry.outcome}${status}${code}${id}${wait}`]
 }
 
+/** The requests of a trail, a line each. */
+export const trailLines = (trail: Trail): ReadonlyArray<string> =>
+  tableLines(trail.map(entryRow), (column) => column === 0).map((line) => `  ${line}`)
+
 const trailText = (trail: Trail): ReadonlyArray<string> =>
-  trail.length === 0 ? [] : ["What was tried:", ...trail.map(entryText)]
+  trail.length === 0 ? [] : ["What was tried:", ...trailLines(trail)]
 
 /** `words`: further lines, between what to do and what was tried. */
 export const failureText = (failure: Printed, words: ReadonlyArray<string> = []): string => {

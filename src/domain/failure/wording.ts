@@ -16,6 +16,10 @@ const twoUnits = (amount: number, per: number, large: string, small: string): st
   return `${Math.floor(amount / per)} ${large}${rest === 0 ? "" : ` ${rest} ${small}`}`
 }
 
+/** A model, with the client that reaches it where that is not the default one. */
+export const routeText = (model: string, client: string | null = null): string =>
+  client === null ? model : `${model} by ${client}`
+
 export const requestsText = (count: number): string => `${count} ${count === 1 ? "request" : "requests"}`
 
 /** The last instant a date can name, epoch milliseconds. */

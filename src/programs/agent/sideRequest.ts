@@ -34,6 +34,7 @@ export const sentAs = (wire: WireRequest, prices: Prices | null, provider: strin
     role: wire.role,
     attempt: wire.role === "main" ? 1 : null,
     model: wire.model,
+    client: null,
     provider,
     prices,
     maxOutputTokens: wire.maxOutputTokens,

@@ -51,6 +51,8 @@ const bookFor =
         role: request.role,
         attempt: null,
         model: request.model,
+        // The summarizer has a client of its own.
+        client: null,
         provider: run.options.providerOf(route),
         prices: route.prices,
         maxOutputTokens: request.maxOutputTokens,

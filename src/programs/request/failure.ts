@@ -32,6 +32,7 @@ export const standingOf = (run: Run, { plan, met }: Position, now: number): Stan
     lastStatus: last === null ? null : last.status,
     code: last === null ? null : last.code,
     model: plan === null ? null : plan.route.model,
+    client: plan === null ? null : plan.route.client,
     ...(last === null ? {} : { cause: last }),
     ...(first === null ? {} : { firstCause: first })
   }

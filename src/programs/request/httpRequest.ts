@@ -16,6 +16,8 @@ export interface Sent {
   /** Number of the main request, from 1; null for other roles. */
   readonly attempt: number | null
   readonly model: string
+  /** Name of the route's client; null = the default one. */
+  readonly client: string | null
   /** Name of the provider for whoever traces; null = unknown. */
   readonly provider: string | null
   readonly prices: Prices | null

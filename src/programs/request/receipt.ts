@@ -65,6 +65,7 @@ const entryOf = (books: Books, receipt: Receipt, ending: Ending, usage: Usage.Us
     role: sent.role,
     attempt: sent.attempt,
     model: sent.model,
+    ...(sent.client === null ? {} : { client: sent.client }),
     maxOutputTokens: sent.maxOutputTokens,
     startedMs: sentAt - books.startedAt,
     durationMs: books.now() - sentAt,

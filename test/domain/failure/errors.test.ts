@@ -189,13 +189,21 @@ describe("a recovery error", () => {
         "Do this now.",
         "#1 m",
         "HTTP 529 x",
-        "then waited 0.5 s (backoff)",
+        "then waited 500 ms (backoff)",
         "summarizer m"
       ])
         assert.include(text, part)
       assert.notInclude(`${text}${JSON.stringify(error)}${String(error)}`, "SECRET")
     }
   )
+
+  it("names the client of a route that is not the default one, in its sentence and in its trail", () => {
+    const trail = [{ ...entry, client: "backup" }]
+    const error = new RecoveryErrors.InvalidRetryAfterError({ ...fields, model: "m", client: "backup", trail })
+    assert.include(error.message, "(m by backup)")
+    assert.include(renderFailure(error), "#1 m by backup, budget 8")
+    assert.notInclude(renderFailure(new RecoveryErrors.InvalidRetryAfterError(fields)), " by ")
+  })
 
   it("gives the partial text to who asks for it", () => {
     const partial = all.map((error) => ("partial" in error ? error.partial : undefined))

@@ -51,8 +51,6 @@ const entriesOf = Effect.fnUntraced(function* (path: string, id: string | null) 
     : yield* new ConfigurationError({ field: "--id", reason: `names no scenario of ${path}` })
 })
 
-const pad = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - text.length))
-
 export const drill = Command.make(
   "drill",
   { file, ...flags },
@@ -199,7 +197,7 @@ const checkAll = Effect.fnUntraced(function* (
     yield* Console.log(
       json
         ? JSON.stringify({ id: entry.id, verdict, why })
-        : `${pad(entry.id, width)}  ${pad(verdictWords[verdict], 7)}  ${why}`.trimEnd()
+        : `${entry.id.padEnd(width)}  ${verdictWords[verdict].padEnd(7)}  ${why}`.trimEnd()
     )
   }
   if (!json)

@@ -4,6 +4,7 @@
  */
 import { head } from "../../../domain/chat/codePoints.ts"
 import type { AgentEvent } from "../../../domain/agent/AgentEvent.ts"
+import { spanText } from "../../../domain/failure/wording.ts"
 import type { ToolCall } from "../../../domain/chat/ModelReply.ts"
 import type { RecoveryEvent } from "../../../domain/recovery/RecoveryEvent.ts"
 import type { ToolResult } from "../../../domain/agent/ToolResult.ts"
@@ -33,7 +34,8 @@ const reasons: Readonly<Record<string, string>> = {
   Held: "the route is closed"
 }
 
-const seconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 1000))} s`
+/** Whole seconds: a countdown shows no tenths. */
+const wholeSeconds = (millis: number): string => spanText(Math.max(1, Math.ceil(millis / 1000)) * 1000)
 
 /** Control characters of a model or a tool never reach the terminal. */
 const clean = (text: string): string => text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, " ")
@@ -171,7 +173,8 @@ export const makeDisplay = (screen: Screen): Display => {
         }
         case "Waiting":
           return countDown(
-            (passed) => `${reason}, next try in ${seconds(event.remainingMs - passed)}, attempt ${event.attempt + 1}`
+            (passed) =>
+              `${reason}, next try in ${wholeSeconds(event.remainingMs - passed)}, attempt ${event.attempt + 1}`
           )
         case "AttemptStarted":
           return erase()

@@ -1,5 +1,6 @@
 /** What a run did, counted from its events: the small table at the end. */
 import type { AgentEvent } from "../../../domain/agent/AgentEvent.ts"
+import { spanText, tableLines } from "../../../domain/failure/wording.ts"
 import { delayOf } from "../../../domain/recovery/RecoveryAction.ts"
 import type { RecoveryEvent } from "../../../domain/recovery/RecoveryEvent.ts"
 import * as Usage from "../../../domain/chat/Usage.ts"
@@ -74,7 +75,7 @@ const rowsOf = (summary: Summary): ReadonlyArray<readonly [string, string]> => [
   ["steps", String(summary.steps)],
   ["tool calls", String(summary.toolCalls)],
   ["attempts", String(summary.attempts)],
-  ["waits", summary.waits === 0 ? "none" : `${summary.waits}, ${(summary.waitedMs / 1000).toFixed(1)} s in all`],
+  ["waits", summary.waits === 0 ? "none" : `${summary.waits}, ${spanText(summary.waitedMs)} in all`],
   [
     "tokens",
     `${count(summary.usage.promptTokens)} in${summary.usage.cachedTokens === null ? "" : ` (${summary.usage.cachedTokens} cached)`}, ${count(summary.usage.completionTokens)} out`
@@ -84,8 +85,8 @@ const rowsOf = (summary: Summary): ReadonlyArray<readonly [string, string]> => [
 ]
 
 export const summaryTable = (summary: Summary): string =>
-  rowsOf(summary)
-    .map(([name, value]) => `  ${name.padEnd(14)}${value}`)
+  tableLines(rowsOf(summary))
+    .map((line) => `  ${line}`)
     .join("\n")
 
 export const summaryJson = (summary: Summary): Readonly<Record<string, unknown>> => ({

@@ -2,7 +2,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { codecs } from "../../../domain/agent/turnFacts.ts"
-import { entryText } from "../../../domain/failure/failureText.ts"
+import { trailLines } from "../../../domain/failure/failureText.ts"
 import type { StepRow } from "../../../services/JournalStore.ts"
 
 const read = <A>(codec: Schema.Codec<A, unknown>, value: unknown): A | null =>
@@ -21,7 +21,7 @@ const replyText = (value: unknown): ReadonlyArray<string> => {
   if (fact === null) return []
   const { reply, trail } = fact
   return [
-    ...trail.map(entryText),
+    ...trailLines(trail),
     ...(reply.text === null || reply.text === "" ? [] : [`  says  ${short(reply.text)}`]),
     ...(reply.refusal === null ? [] : [`  refuses  ${short(reply.refusal)}`]),
     ...reply.toolCalls.map((call) => `  calls  ${call.name} ${short(call.arguments)}`)
@@ -29,7 +29,7 @@ const replyText = (value: unknown): ReadonlyArray<string> => {
 }
 
 /** A reply that is not there yet: the requests so far. */
-const openText = (value: unknown): ReadonlyArray<string> => read(codecs.open, value)?.trail.map(entryText) ?? []
+const openText = (value: unknown): ReadonlyArray<string> => trailLines(read(codecs.open, value)?.trail ?? [])
 
 const resultText = (value: unknown): ReadonlyArray<string> => {
   const result = read(codecs.result, value)
