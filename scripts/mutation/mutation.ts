@@ -15,10 +15,14 @@ export const tests: ReadonlyArray<string> = [
   "test/domain/provider/RetryAfter.test.ts",
   "test/domain/chat/{window,StreamView}.test.ts",
   "test/programs/request/*.test.ts",
-  "test/programs/agent/{agentProperties,agentTrail,durableRequest,durableTurn,loopRules,rawExecutor,runAgent}.test.ts",
+  "test/programs/agent/*.test.ts",
   "test/programs/commands/drill/mishaps.test.ts",
+  "test/layers/native/{cuts,keptStreams,recoveredFetch}.test.ts",
   "test/logs/logs.test.ts"
 ]
+
+/** Tests that kill processes. */
+export const without = /killed/i
 
 /** Percent of the mutants of each room. */
 export const goal = 85

@@ -8,7 +8,7 @@ import { appendFileSync, existsSync, globSync, readFileSync, writeFileSync } fro
 import { join, resolve } from "node:path"
 import { parseArgs } from "node:util"
 import { instrument, type Mutant } from "./instrument.ts"
-import { goal, rooms, tests } from "./mutation.ts"
+import { goal, rooms, tests, without } from "./mutation.ts"
 
 interface Judged {
   readonly id: string
@@ -60,7 +60,10 @@ const judgeFiles = async (files: ReadonlyArray<string>, oneIn: number): Promise<
   const mutants = made.filter((_, at) => at % oneIn === 0)
   console.log(`${mutants.length} of ${made.length} mutants in ${files.length} files`)
   writeFileSync(join(sandbox, "mutants.json"), JSON.stringify(mutants))
-  const imports = tests.flatMap((pattern) => globSync(pattern, { cwd: root })).toSorted()
+  const imports = tests
+    .flatMap((pattern) => globSync(pattern, { cwd: root }))
+    .filter((name) => !without.test(name))
+    .toSorted()
   const lines = [
     `import { beginCoverage, judgeAll } from "../scripts/mutation/judge.ts"`,
     `beginCoverage()`,
