@@ -100,10 +100,14 @@ export const nextRun = (run: Run | null, { hintMillis, place, tookMillis }: Refu
 export const isLimiters = (run: Run): boolean =>
   run.refused >= minRefused && run.clean >= minClean && run.refused >= minShare * (run.last - run.place + 1)
 
-/** A limiter of which only the hint is known: a token comes in that time at the latest. */
-export const unmeasured = (hintMillis: number, now: number) => ({
-  limiter: { hintMillis, at: now, isMeasured: false, vain: 0 },
-  rate: 1_000 / hintMillis
+/**
+ * A limiter of which only the hint is known: a token comes in that time at the latest. It is measured from now on, when it
+ * is empty, and by the calls that have not left yet.
+ */
+export const found = (run: Run, left: number, now: number) => ({
+  run: { place: left, at: now, last: left, refused: 1, clean: 0, hintMillis: run.hintMillis },
+  limiter: { hintMillis: run.hintMillis, at: now, isMeasured: false, vain: 0 },
+  rate: 1_000 / run.hintMillis
 })
 
 export interface Measured {
@@ -120,16 +124,17 @@ export const measure = (known: Limiter, run: Run, refusal: Refusal, now: number)
   const { hintMillis, place, tookMillis } = refusal
   const sentAt = now - tookMillis
   const limiter = { ...known, at: now }
-  if (place < run.place) return { limiter, run, rate: null }
+  if (place <= run.place) return { limiter, run, rate: null }
   const longer = { ...run, last: Math.max(run.last, place), refused: run.refused + 1 }
   const span = sentAt - run.at
   if (span < firstDoubling(limiter.hintMillis)) return { limiter, run: longer, rate: null }
   const sent = place - run.place
   const passed = Math.max(0, sent - run.refused)
-  const rate = 1_000 * Math.max(leastPerHint / limiter.hintMillis, (measuredShare * passed) / span)
   const isMeasured = limiter.isMeasured || passed > 0
+  // Where none has passed yet the rate goes on as it did: it began with the least that there can be.
+  const rate = isMeasured ? 1_000 * Math.max(leastPerHint / limiter.hintMillis, (measuredShare * passed) / span) : null
   if (sent < minSample) return { limiter: { ...limiter, isMeasured }, run: longer, rate }
-  const vain = limiter.isMeasured && run.refused >= vainShare * sent ? limiter.vain + 1 : 0
+  const vain = run.refused >= vainShare * sent ? limiter.vain + 1 : 0
   if (vain > mostVain) return null
   const next = { place, at: sentAt, last: place, refused: 1, clean: passed, hintMillis }
   return { limiter: { ...limiter, vain, isMeasured }, run: next, rate }

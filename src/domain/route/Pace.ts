@@ -4,7 +4,7 @@
  * limiter has refused a part of it, the clock runs at the rate that the refusals show. Pure; monotonic milliseconds.
  */
 import * as Schema from "effect/Schema"
-import { doublingOf, isLimiters, Limiter, measure, nextRun, Run, unmeasured, type Refusal } from "./Limiter.ts"
+import { doublingOf, found, isLimiters, Limiter, measure, nextRun, Run, type Refusal } from "./Limiter.ts"
 
 const MoreThanNone = Schema.Finite.check(Schema.isGreaterThan(0))
 
@@ -91,18 +91,18 @@ const onFirst = (pace: Pace, refusal: Refusal, now: number): Pace => {
   const run = nextRun(pace.run, refusal, now)
   const isOne = isLimiters(run) && now >= pace.deafUntil && (isWaiting(pace) || refusal.isAgain)
   if (!isOne) return { ...pace, run }
-  const { limiter, rate } = unmeasured(run.hintMillis, now)
-  return { ...pace, run, limiter, rate, doubling: doublingOf(limiter, pace.last - pace.clock, rate, now) }
+  const { limiter, rate, run: anew } = found(run, Math.floor(Math.min(pace.clock, pace.last)), now)
+  return { ...pace, run: anew, limiter, rate, doubling: doublingOf(limiter, pace.last - pace.clock, rate, now) }
 }
 
 /** The pace after a rate limit that named a wait. */
 export const onRefusal = (pace: Pace, refusal: Refusal, now: number): Pace => {
   if (pace.limiter === null || pace.run === null) return onFirst(pace, refusal, now)
-  const found = measure(pace.limiter, pace.run, refusal, now)
-  if (found === null) return { ...pace, ...unhindered, run: null, deafUntil: now + remembered }
-  const { limiter, run } = found
-  const rate = found.rate ?? pace.rate
-  const doubling = found.rate === null ? pace.doubling : doublingOf(limiter, pace.last - pace.clock, rate, now)
+  const measured = measure(pace.limiter, pace.run, refusal, now)
+  if (measured === null) return { ...pace, ...unhindered, run: null, deafUntil: now + remembered }
+  const { limiter, run } = measured
+  const rate = measured.rate ?? pace.rate
+  const doubling = measured.rate === null ? pace.doubling : doublingOf(limiter, pace.last - pace.clock, rate, now)
   return { ...pace, limiter, run, rate, doubling }
 }
 
