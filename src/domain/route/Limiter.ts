@@ -62,11 +62,16 @@ const quickAfter = 3
 
 /** Share of the measured rate to go on with, and the least rate, in calls per hint. */
 const measuredShare = 0.95
-const leastPerHint = 1 / 8
+const leastPerHint = 1 / 2
 
-/** Calls, share of refusals among them, and times in a row, from which pacing is in vain: it is chance that refuses. */
+/**
+ * Calls, share of refusals among them, and times in a row, from which pacing is in vain: it is chance that refuses. After
+ * twice the hint's time two calls will do, of which half were refused.
+ */
 const minSample = 6
 const vainShare = 0.2
+const fewSample = 2
+const fewShare = 0.5
 const mostVain = 2
 
 const spanOf = (hintMillis: number): number => Math.max(shortestSpan, hintMillis)
@@ -133,8 +138,10 @@ export const measure = (known: Limiter, run: Run, refusal: Refusal, now: number)
   const isMeasured = limiter.isMeasured || passed > 0
   // Where none has passed yet the rate goes on as it did: it began with the least that there can be.
   const rate = isMeasured ? 1_000 * Math.max(leastPerHint / limiter.hintMillis, (measuredShare * passed) / span) : null
-  if (sent < minSample) return { limiter: { ...limiter, isMeasured }, run: longer, rate }
-  const vain = run.refused >= vainShare * sent ? limiter.vain + 1 : 0
+  const isFew = sent < minSample
+  if (isFew && (sent < fewSample || span < 2 * spanOf(limiter.hintMillis)))
+    return { limiter: { ...limiter, isMeasured }, run: longer, rate }
+  const vain = run.refused >= (isFew ? fewShare : vainShare) * sent ? limiter.vain + 1 : 0
   if (vain > mostVain) return null
   const next = { place, at: sentAt, last: place, refused: 1, clean: passed, hintMillis }
   return { limiter: { ...limiter, vain, isMeasured }, run: next, rate }

@@ -31,6 +31,9 @@ const firstBurst = 24
 const burstDoubling = 100
 const burstRate = (firstBurst * Math.LN2 * 1_000) / burstDoubling
 
+/** Fewer calls that wait are no crowd that a pace is needed for. */
+const minWaiting = 8
+
 /** A limiter that has not refused for so long is forgotten once nobody waits. */
 const remembered = 10_000
 
@@ -89,7 +92,7 @@ export const waitFor = (pace: Pace, place: number): number =>
 /** A limiter shows in a burst that it lets through in part, and in calls that are refused although they waited as told. */
 const onFirst = (pace: Pace, refusal: Refusal, now: number): Pace => {
   const run = nextRun(pace.run, refusal, now)
-  const isOne = isLimiters(run) && now >= pace.deafUntil && (isWaiting(pace) || refusal.isAgain)
+  const isOne = isLimiters(run) && now >= pace.deafUntil && (pace.last - pace.clock >= minWaiting || refusal.isAgain)
   if (!isOne) return { ...pace, run }
   const { limiter, rate, run: anew } = found(run, Math.floor(Math.min(pace.clock, pace.last)), now)
   return { ...pace, run: anew, limiter, rate, doubling: doublingOf(limiter, pace.last - pace.clock, rate, now) }

@@ -125,6 +125,25 @@ describe("a limiter", () => {
     assert.isNull(paceAt({ ...ending, clock: 185 }, 1_600, 0).doubling)
   })
 
+  it("is none when all that leave after it showed are refused, and that is found within some of its hints", () => {
+    let pace = refused(taken(fresh, 200), { from: 21, to: 50, at: 30 })
+    let now = 30
+    let place = Math.floor(pace.clock)
+    while (pace.limiter !== null && now < 60_000) {
+      now += 10
+      const left = gone(pace, now)
+      if (left > place) pace = refused(pace, { from: place + 1, to: left, at: now })
+      place = Math.max(place, left)
+    }
+    assert.isBelow(now, 5_000)
+  })
+
+  it("is not looked for where only a few wait", () => {
+    const few = taken(fresh, 31)
+    assert.isNull(refused(few, { from: 13, to: 24, at: 0 }).limiter)
+    assert.isNotNull(refused(taken(fresh, 32), { from: 13, to: 24, at: 0 }).limiter)
+  })
+
   it("is forgotten after ten seconds without a refusal, once nobody waits", () => {
     const idle = { ...limited, clock: 200 }
     assert.isNotNull(paceAt(idle, 10_000, 0).limiter)
