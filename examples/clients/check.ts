@@ -1,6 +1,7 @@
 /**
- * `npm run clients` (after `npm ci --prefix examples/clients --ignore-scripts`): the AI SDK, LangChain and Agents over
- * `recoveredFetch`, healthy and under five faults. Their own retries are off; the requests at the provider are counted.
+ * `npm run clients` (after `npm ci --prefix examples/clients --ignore-scripts`): the AI SDK, LangChain and Agents, once over
+ * `recoveredFetch` and once through the gateway as a process, healthy and under five faults. Their own retries are off; the
+ * requests at the provider are counted.
  */
 import assert from "node:assert/strict"
 import { createOpenAI } from "@ai-sdk/openai"
@@ -9,6 +10,7 @@ import { Agent, OpenAIProvider, Runner } from "@openai/agents"
 import { streamText } from "ai"
 import OpenAI from "openai"
 import { wholeText } from "../../bench/wall/answers.ts"
+import { startGateway } from "../../bench/agents/gatewayProcess.ts"
 import { startProvider, type Provider } from "../../bench/wall/provider.ts"
 import { recoveredFetch } from "../../src/fetch.ts"
 import { RecoveryPolicy } from "../../src/domain/recovery/RecoveryPolicy.ts"
@@ -17,27 +19,31 @@ import { RecoveryPolicy } from "../../src/domain/recovery/RecoveryPolicy.ts"
 const faults: Readonly<Record<string, number>> = { ok: 1, s01: 2, s03: 2, s05: 2, s08: 3, s04: 4 }
 
 const provider: Provider = await startProvider({ unit: 20 })
-const fetch = recoveredFetch(
-  {
-    ...RecoveryPolicy.broad,
-    backoff: { base: 10, factor: 2, cap: 100, jitter: 0 },
-    fallbackAfter: { overload: 3, serverError: 3, cut: 2 },
-    fallbacks: [{ model: "fb-ok" }]
-  },
-  { health: "own" }
-)
+const policy = {
+  backoff: { base: 10, factor: 2, cap: 100, jitter: 0 },
+  fallbackAfter: { overload: 3, serverError: 3, cut: 2 }
+}
+const gateway = await startGateway(provider.baseUrl.replace(/\/v1$/, ""), {
+  fallbacks: [{ upstream: "main", model: "fb-ok" }],
+  policy: { ...policy, routeHealth: null }
+})
 const apiKey = "examples"
-const baseURL = provider.baseUrl
 
-const ai = createOpenAI({ apiKey, baseURL, fetch })
-const runner = (isResponses: boolean): Runner =>
-  new Runner({
-    tracingDisabled: true,
-    modelProvider: new OpenAIProvider({
-      openAIClient: new OpenAI({ apiKey, baseURL, fetch, maxRetries: 0 }),
-      useResponses: isResponses
-    })
-  })
+/** Where a client's requests go, and what sends them. */
+interface Door {
+  readonly name: string
+  readonly baseURL: string
+  readonly fetch: typeof globalThis.fetch
+}
+
+const doors: ReadonlyArray<Door> = [
+  {
+    name: "recoveredFetch",
+    baseURL: provider.baseUrl,
+    fetch: recoveredFetch({ ...RecoveryPolicy.broad, ...policy, fallbacks: [{ model: "fb-ok" }] }, { health: "own" })
+  },
+  { name: "gateway", baseURL: `${gateway.origin}/v1`, fetch: globalThis.fetch }
+]
 
 const streamed = async (parts: AsyncIterable<string>): Promise<string> => {
   let text = ""
@@ -45,56 +51,67 @@ const streamed = async (parts: AsyncIterable<string>): Promise<string> => {
   return text
 }
 
-const clients: Readonly<Record<string, (model: string) => Promise<string>>> = {
-  "AI SDK, streamText over Responses": (model) =>
-    streamed(streamText({ model: ai(model), prompt: "Say them.", maxRetries: 0, onError: () => undefined }).textStream),
-  "AI SDK, streamText over chat": (model) =>
-    streamed(
-      streamText({ model: ai.chat(model), prompt: "Say them.", maxRetries: 0, onError: () => undefined }).textStream
-    ),
+type Clients = Readonly<Record<string, (model: string) => Promise<string>>>
+
+const aiSdk = ({ baseURL, fetch }: Door): Clients => {
+  const ai = createOpenAI({ apiKey, baseURL, fetch })
+  const options = { prompt: "Say them.", maxRetries: 0, onError: () => undefined }
+  return {
+    "AI SDK, streamText over Responses": (model) => streamed(streamText({ model: ai(model), ...options }).textStream),
+    "AI SDK, streamText over chat": (model) => streamed(streamText({ model: ai.chat(model), ...options }).textStream)
+  }
+}
+
+const langChain = ({ baseURL, fetch }: Door): Clients => ({
   "LangChain, stream": async (model) => {
     const chat = new ChatOpenAI({ model, apiKey, maxRetries: 0, configuration: { baseURL, fetch } })
     let text = ""
     for await (const chunk of await chat.stream("Say them.")) text += String(chunk.content)
     return text
-  },
-  "Agents, streamed over Responses": async (model) => {
-    const run = await runner(true).run(new Agent({ name: "a", model }), "Say them.", { stream: true })
-    await run.completed
-    return String(run.finalOutput)
-  },
-  "Agents, streamed over chat": async (model) => {
-    const run = await runner(false).run(new Agent({ name: "a", model }), "Say them.", { stream: true })
+  }
+})
+
+const agents = ({ baseURL, fetch }: Door): Clients => {
+  const over = (useResponses: boolean) => async (model: string) => {
+    const openAIClient = new OpenAI({ apiKey, baseURL, fetch, maxRetries: 0 })
+    const runner = new Runner({
+      tracingDisabled: true,
+      modelProvider: new OpenAIProvider({ openAIClient, useResponses })
+    })
+    const run = await runner.run(new Agent({ name: "a", model }), "Say them.", { stream: true })
     await run.completed
     return String(run.finalOutput)
   }
+  return { "Agents, streamed over Responses": over(true), "Agents, streamed over chat": over(false) }
 }
 
+const clientsAt = (door: Door): Clients => ({ ...aiSdk(door), ...langChain(door), ...agents(door) })
+
+const sentenceOf = (cause: unknown): string => (cause instanceof Error ? cause.message.slice(0, 200) : String(cause))
+
 let isGreen = true
-for (const [name, ask] of Object.entries(clients))
-  for (const [model, most] of Object.entries(faults)) {
-    provider.begin()
-    let said = ""
-    try {
-      said = await ask(model)
-      assert.equal(said, wholeText)
-      assert.ok(provider.asked.length <= most, `${provider.asked.length} requests`)
-      console.log(`${name}, ${model}: whole, ${provider.asked.length} requests`)
-    } catch (cause) {
-      isGreen = false
-      console.log(`${name}, ${model}: ${cause instanceof Error ? cause.message.slice(0, 200) : String(cause)}`)
+for (const door of doors)
+  for (const [name, ask] of Object.entries(clientsAt(door))) {
+    for (const [model, most] of Object.entries(faults)) {
+      provider.begin()
+      try {
+        assert.equal(await ask(model), wholeText)
+        assert.ok(provider.asked.length <= most, `${provider.asked.length} requests`)
+        console.log(`${door.name}: ${name}, ${model}: whole, ${provider.asked.length} requests`)
+      } catch (cause) {
+        isGreen = false
+        console.log(`${door.name}: ${name}, ${model}: ${sentenceOf(cause)}`)
+      }
     }
+    // A refused request keeps each client's own error, asked once.
+    provider.begin()
+    const ending = await ask("s13").then(
+      (said) => `ended with ${JSON.stringify(said.slice(0, 40))}`,
+      (cause: unknown) => (cause instanceof Error ? cause.constructor.name : "?")
+    )
+    if (provider.asked.length !== 1) isGreen = false
+    console.log(`${door.name}: ${name}, s13: ${ending}, ${provider.asked.length} requests`)
   }
-// Refused requests keep each client's own error, asked once.
-for (const [name, ask] of Object.entries(clients)) {
-  provider.begin()
-  await ask("s13").then(
-    (said) => console.log(`${name}, s13: ended with ${JSON.stringify(said.slice(0, 40))}`),
-    (cause: unknown) =>
-      console.log(
-        `${name}, s13: ${cause instanceof Error ? cause.constructor.name : "?"}, ${provider.asked.length} requests`
-      )
-  )
-}
+await gateway.close()
 await provider.close()
 process.exit(isGreen ? 0 : 1)

@@ -35,6 +35,8 @@ export interface ServerOptions {
   readonly onServed?: (served: { readonly status: number; readonly tookMs: number }) => void
   /** Told of what broke, without what it was working on. */
   readonly onFault: (cause: unknown) => void
+  /** Times for a request's headers and for its whole, milliseconds. Default: 20 s and 2 minutes. */
+  readonly times?: { readonly headers: number; readonly whole: number }
 }
 
 /** Time for a request's headers and for its whole, in milliseconds: who is slower is told so and cut. */
@@ -167,11 +169,11 @@ export const startServer = async (options: ServerOptions): Promise<GatewayServer
   }
   const server = createServer(
     {
-      headersTimeout: headersMillis,
-      requestTimeout: requestMillis,
+      headersTimeout: options.times?.headers ?? headersMillis,
+      requestTimeout: options.times?.whole ?? requestMillis,
       maxHeaderSize: maxHeaderBytes,
       keepAliveTimeout: 75_000,
-      connectionsCheckingInterval: 1_000
+      connectionsCheckingInterval: Math.min(1_000, options.times?.headers ?? headersMillis)
     },
     (request, response) => {
       const began = performance.now()

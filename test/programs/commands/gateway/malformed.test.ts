@@ -92,25 +92,52 @@ const send = (port: number, bytes: Buffer): Promise<string> =>
     socket.write(bytes)
   })
 
+const start = async (times?: { readonly headers: number; readonly whole: number }) => {
+  const value = {
+    listen: { port: 0 },
+    upstreams: { main: { baseUrl: "http://127.0.0.1:9/v1" } },
+    routes: { "*": { upstream: "main" } }
+  }
+  const config = resolveConfig("test", { value, placeOf: () => null }, {})
+  const budgets = makeBudgets(() => Date.now())
+  const faults: Array<unknown> = []
+  const parts = makeParts(
+    config,
+    makeShared(budgets, () => 0)
+  )
+  const onFault = (cause: unknown): void => void faults.push(cause)
+  const server = await startServer({ parts, budgets, onFault, ...(times === undefined ? {} : { times }) })
+  return { server, faults, port: Number(new URL(server.address).port) }
+}
+
 describe("requests that are wrong", () => {
-  it("get a 4xx in words each, ask no provider, and leave the server up", async () => {
-    const value = {
-      listen: { port: 0 },
-      upstreams: { main: { baseUrl: "http://127.0.0.1:9/v1" } },
-      routes: { "*": { upstream: "main" } }
+  it.each([
+    { what: "headers that never end", text: "POST /v1/responses HTTP/1.1\r\nhost: a\r\n" },
+    { what: "no word at all after the connection", text: "P" },
+    {
+      what: "a body that stands still",
+      text: 'POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\n{"mo'
+    },
+    {
+      what: "a chunk that stands still",
+      text: "POST /v1/responses HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{"
     }
-    const config = resolveConfig("test", { value, placeOf: () => null }, {})
-    const budgets = makeBudgets(() => Date.now())
-    const faults: Array<unknown> = []
-    const server = await startServer({
-      parts: makeParts(
-        config,
-        makeShared(budgets, () => 0)
-      ),
-      budgets,
-      onFault: (cause) => faults.push(cause)
-    })
-    const port = Number(new URL(server.address).port)
+  ])("are told that their time is over: $what", async ({ text }) => {
+    const { server, faults, port } = await start({ headers: 150, whole: 300 })
+    try {
+      const heard = await send(port, Buffer.from(text))
+      assert.match(heard, /^HTTP\/1\.1 408 /)
+      assert.include(heard, "did not come in time")
+      while (server.inFlight() > 0) await new Promise((resolve) => setTimeout(resolve, 5))
+      assert.strictEqual((await fetch(`${server.address}/healthz`)).status, 200)
+      assert.deepStrictEqual(faults, [])
+    } finally {
+      await server.drain(0)
+    }
+  })
+
+  it("get a 4xx in words each, ask no provider, and leave the server up", async () => {
+    const { server, faults, port } = await start()
     try {
       for (let seed = 0; seed < runs(1_000); seed += 1) {
         const next = chance(seed + 1)
