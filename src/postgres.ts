@@ -1,2 +1,3 @@
-/** A store over PostgreSQL, for `holdfast/stores`. Needs `@effect/sql-pg`. */
+/** PostgreSQL: a store for `holdfast/stores`, and the journals of `holdfast/durable`. Needs `@effect/sql-pg`. */
+export * as JournalPostgres from "./layers/stores/shared/JournalPostgres.ts"
 export * as StorePostgres from "./layers/stores/shared/StorePostgres.ts"

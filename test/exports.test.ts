@@ -4,6 +4,7 @@ import { join } from "node:path"
 import * as agent from "../src/agent.ts"
 import * as ai from "../src/ai.ts"
 import * as anthropic from "../src/anthropic.ts"
+import * as cluster from "../src/cluster.ts"
 import * as durable from "../src/durable.ts"
 import * as fetch from "../src/fetch.ts"
 import * as core from "../src/index.ts"
@@ -24,6 +25,7 @@ it("exports these names", () => {
       agent: Object.keys(agent).sort(),
       ai: Object.keys(ai).sort(),
       anthropic: Object.keys(anthropic).sort(),
+      cluster: Object.keys(cluster).sort(),
       core: Object.keys(core).sort(),
       durable: Object.keys(durable).sort(),
       fetch: Object.keys(fetch).sort(),

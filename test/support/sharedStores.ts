@@ -60,7 +60,7 @@ export const missing = (kind: StoreKind): string | null =>
         ? "PostgreSQL is not installed (Debian: apt-get install postgresql)"
         : null
 
-const freePort = (): Promise<number> =>
+export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
     const server = createServer()
     server.once("error", reject)
@@ -116,7 +116,13 @@ const serverOf = async (
 ): Promise<RunningStore> => {
   let child = launch()
   const signal = (name: NodeJS.Signals): void => {
-    for (const pid of familyOf(child.pid ?? 0)) process.kill(pid, name)
+    for (const pid of familyOf(child.pid ?? 0)) {
+      try {
+        process.kill(pid, name)
+      } catch {
+        // A process of one connection has ended with it.
+      }
+    }
   }
   await untilAnswers(kind, port)
   const kill = async (): Promise<void> => {

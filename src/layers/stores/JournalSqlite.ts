@@ -27,6 +27,7 @@ import {
   type TurnStatus,
   type TurnSummary
 } from "../../services/JournalStore.ts"
+import { guidances } from "./journalGuidance.ts"
 import { tryLock, type HeldLock } from "./fileLock.ts"
 import { openMemory, openSqlite, reasonOf, type Row, type SqliteFile } from "./sqliteFile.ts"
 
@@ -57,16 +58,6 @@ const blobLength = 2_000
 const maxRestarts = 10
 /** Under this key stands the wish that the turn ends. */
 const cancelKey = "\u0000cancel"
-
-const guidances = {
-  doubt: "Find out whether it happened before it is done again.",
-  parked: "Answer it (`holdfast turns approve` or `deny`), then take the turn up again.",
-  cancelled: "Begin a new turn.",
-  owned: "Wait until it has ended, or end that process.",
-  stuck: "Look at its last step: something ends the process there every time.",
-  mismatch: "Take it up with the version that began it, or fork it before this step.",
-  store: "Check the file and the disk it is on; nothing was done that could not be kept."
-}
 
 export interface JournalOptions {
   /** Made where there is none, readable for its owner only. */
