@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import { Count } from "../chat/Usage.ts"
 import type { RouteHealthConfig } from "../recovery/RouteHealthConfig.ts"
 import type { Tick } from "../recovery/Tick.ts"
-import { placeIn } from "./Pace.ts"
+import { placeIn, type Pace } from "./Pace.ts"
 import { observe, onSent, paceOf, tokensLeft, type RouteHealth, type Signal } from "./RouteHealth.ts"
 import { heldByBreaker, HoldReason, verdictOf, type Caller, type Verdict } from "./Verdict.ts"
 
@@ -110,18 +110,18 @@ const earliestOf = (verdicts: ReadonlyArray<Verdict | null>, own: number): numbe
   )
 
 const put = (healths: ReadonlyArray<RouteHealth>, index: number, health: RouteHealth): ReadonlyArray<RouteHealth> =>
-  healths.map((other, at) => (at === index ? health : other))
+  healths.length === 1 ? [health] : healths.map((other, at) => (at === index ? health : other))
 
-/** The place of a call, and the health in which it is taken. */
-const withPlace = (
+/** The place of a call, and the pace in which it is taken. */
+const placed = (
   config: RouteHealthConfig,
   health: RouteHealth,
   { place }: Caller,
   { now }: Tick
-): { readonly health: RouteHealth; readonly place: number } => {
+): { readonly pace: Pace; readonly place: number } => {
   const pace = paceOf(config, health, now)
   const taken = placeIn(pace, place)
-  return { health: { ...health, pace: { ...pace, last: Math.max(pace.last, taken) } }, place: taken }
+  return { pace: taken > pace.last ? { ...pace, last: taken } : pace, place: taken }
 }
 
 /** Sends the request to a candidate that takes it: the place of a probe, or the token of a retry, is taken with it. */
@@ -136,12 +136,12 @@ const go = (
   const health = healths[candidate]
   if (health === undefined) throw new RangeError(`there is no candidate ${candidate}`)
   const caller = callerOf(asker, candidate)
-  const { health: inOrder, place } = withPlace(config, health, caller, tick)
-  const placed = onSent(config, inOrder, tick.now)
-  const isPaced = placed.pace.limiter !== null
+  const { pace, place } = placed(config, health, caller, tick)
+  const sent = onSent(config, health, pace, tick.now)
+  const isPaced = pace.limiter !== null
   if (health.breaker === "open") {
     const ticket = health.tickets
-    const probing = { ...placed, tickets: ticket + 1, probe: { ticket, at: tick.now } }
+    const probing = { ...sent, tickets: ticket + 1, probe: { ticket, at: tick.now } }
     return {
       admission: { _tag: "Go", candidate, ticket, place, isPaced, left },
       healths: put(healths, candidate, probing)
@@ -149,8 +149,8 @@ const go = (
   }
   const admission: Admission = { _tag: "Go", candidate, ticket: null, place, isPaced, left }
   const { price, waitedFor } = caller
-  if (price === 0 || waitedFor.includes("retryBudget")) return { admission, healths: put(healths, candidate, placed) }
-  const spent = { ...placed, tokens: tokensLeft(config, health, tick.now) - price, tokensAt: tick.now }
+  if (price === 0 || waitedFor.includes("retryBudget")) return { admission, healths: put(healths, candidate, sent) }
+  const spent = { ...sent, tokens: tokensLeft(config, health, tick.now) - price, tokensAt: tick.now }
   return { admission, healths: put(healths, candidate, spent) }
 }
 
@@ -200,10 +200,10 @@ export const admit = (
       return { admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason, place: null }, healths }
     case "burst":
     case "pace": {
-      const { health, place } = withPlace(config, own, callerOf(asker, asker.own), tick)
+      const { pace, place } = placed(config, own, callerOf(asker, asker.own), tick)
       return {
         admission: { _tag: "Held", untilMillis: verdict.untilMillis, reason, place },
-        healths: put(healths, asker.own, health)
+        healths: put(healths, asker.own, { ...own, pace })
       }
     }
   }

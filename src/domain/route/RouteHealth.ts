@@ -119,21 +119,17 @@ const isProbe = (health: RouteHealth, ticket: number | null): boolean =>
 const decayOf = (config: RouteHealthConfig, health: RouteHealth, now: number): number =>
   Math.exp(-Math.max(0, now - health.countedAt) / config.window)
 
-/** The counters as of an instant. */
-const counted = (config: RouteHealthConfig, health: RouteHealth, now: number) => {
+/** A call leaves, at this pace. */
+export const onSent = (config: RouteHealthConfig, health: RouteHealth, pace: Pace, now: number): RouteHealth => {
   const decay = decayOf(config, health, now)
   return {
+    ...health,
     accepts: health.accepts * decay,
     failures: health.failures * decay,
-    sends: health.sends * decay,
-    countedAt: now
+    sends: health.sends * decay + 1,
+    countedAt: now,
+    pace
   }
-}
-
-/** A call leaves. */
-export const onSent = (config: RouteHealthConfig, health: RouteHealth, now: number): RouteHealth => {
-  const counts = counted(config, health, now)
-  return { ...health, ...counts, sends: counts.sends + 1 }
 }
 
 const onAccepted = (
@@ -142,9 +138,15 @@ const onAccepted = (
   ticket: number | null,
   now: number
 ): RouteHealth => {
-  const counts = counted(config, before, now)
-  const pace = isWaiting(before.pace) ? onTaken(paceOf(config, before, now)) : before.pace
-  const after: RouteHealth = { ...before, ...counts, accepts: counts.accepts + 1, pace }
+  const decay = decayOf(config, before, now)
+  const after: RouteHealth = {
+    ...before,
+    accepts: before.accepts * decay + 1,
+    failures: before.failures * decay,
+    sends: before.sends * decay,
+    countedAt: now,
+    pace: isWaiting(before.pace) ? onTaken(paceOf(config, before, now)) : before.pace
+  }
   const health: RouteHealth = {
     ...after,
     tokens: Math.min(capacityOf(config, after, now), tokensLeft(config, before, now) + config.retryTokensPerSuccess),
@@ -200,8 +202,14 @@ const nextCoolDown = (config: RouteHealthConfig, health: RouteHealth): number =>
   Math.min(health.busy ? config.coolDown * config.busyFactor : config.coolDownMax, health.coolDown * 2)
 
 const onFailed = (config: RouteHealthConfig, before: RouteHealth, ticket: number | null, tick: Tick): RouteHealth => {
-  const counts = counted(config, before, tick.now)
-  const health: RouteHealth = { ...before, ...counts, failures: counts.failures + 1 }
+  const decay = decayOf(config, before, tick.now)
+  const health: RouteHealth = {
+    ...before,
+    accepts: before.accepts * decay,
+    failures: before.failures * decay + 1,
+    sends: before.sends * decay,
+    countedAt: tick.now
+  }
   if (isProbe(health, ticket)) {
     const judged = { ...health, busy: health.busy || health.waiting >= config.busyCalls }
     return opened(judged, nextCoolDown(config, judged), tick)

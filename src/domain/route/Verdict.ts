@@ -117,6 +117,8 @@ const shortestLook = 10
  * looks last before its deadline, and never in the past.
  */
 const heldByPace = (config: RouteHealthConfig, health: RouteHealth, caller: Caller, { now }: Tick): Verdict | null => {
+  // The clock never runs back: a place that had come up needs no look at it.
+  if (placeIn(health.pace, caller.place) <= health.pace.clock) return null
   const pace = paceOf(config, health, now)
   const wait = waitFor(pace, placeIn(pace, caller.place))
   if (wait === 0) return null
