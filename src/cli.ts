@@ -1,5 +1,8 @@
 #!/usr/bin/env node
 /** The command line. Nothing is loaded before it is known that it can be: what is missing is told in one sentence. */
+import * as module from "node:module"
+import { homedir } from "node:os"
+import { join } from "node:path"
 import { exitCodes } from "./domain/failure/exitCode.ts"
 import { isInstalled, notInstalled, tooOld } from "./programs/commands/absent.ts"
 
@@ -36,8 +39,20 @@ const endWith = (sentence: string): void => {
   process.exitCode = exitCodes.usage
 }
 
+/**
+ * Keeps compiled code in the user's own cache from one start to the next. Node has it since 22.1; where it cannot write it
+ * does without. `NODE_DISABLE_COMPILE_CACHE=1` turns it off. A checkout, which changes, does without.
+ */
+const keepCompiled = (): void => {
+  if (!import.meta.url.endsWith(".js")) return
+  const enable: unknown = Reflect.get(module, "enableCompileCache")
+  const cache = process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache")
+  if (typeof enable === "function") enable(process.env["NODE_COMPILE_CACHE"] || join(cache, "holdfast"))
+}
+
 onReaderGone()
 onHangUp()
+keepCompiled()
 const old = tooOld(process.versions.node)
 if (old !== null) endWith(old)
 else
