@@ -125,7 +125,7 @@ for (const [name, code] of Object.entries(programs)) {
     minified <= goalBytes
   )
 }
-const index = join(dist, "index.js")
+const index = join(dist, "node/index.js")
 const effect = cpuOf(importing(...effectModules(index)))
 const whole = cpuOf(importing(index))
 const added = whole - effect
