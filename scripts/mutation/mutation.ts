@@ -17,7 +17,7 @@ export const tests: ReadonlyArray<string> = [
   "test/programs/request/*.test.ts",
   "test/programs/agent/*.test.ts",
   "test/programs/commands/drill/mishaps.test.ts",
-  "test/layers/native/{cuts,keptStreams,recoveredFetch}.test.ts",
+  "test/layers/native/{cuts,recoveredFetch}.test.ts",
   "test/logs/logs.test.ts"
 ]
 

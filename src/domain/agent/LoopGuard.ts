@@ -13,12 +13,12 @@ import type { Detector } from "../failure/Detector.ts"
 import { Count } from "../chat/Usage.ts"
 
 /** Calls the guard remembers, the current one included. */
-export const windowSize = 30
-export const repeatWarnsAt = 5
-export const repeatBreaksAt = 8
-export const noProgressBreaksAt = 10
+const windowSize = 30
+const repeatWarnsAt = 5
+const repeatBreaksAt = 8
+const noProgressBreaksAt = 10
 const cycleLengths = [2, 3, 4, 5] as const
-export const cycleWarnsAt = (length: number): number => Math.max(5, 2 * length)
+const cycleWarnsAt = (length: number): number => Math.max(5, 2 * length)
 export const cycleBreaksAt = (length: number): number => Math.max(8, 3 * length)
 
 const Entry = Schema.Struct({

@@ -5,7 +5,7 @@ import { policyFieldNames, wordsOf, type PolicyFieldName } from "./policyFields.
 import type { RecoveryPolicy, Route } from "./RecoveryPolicy.ts"
 
 /** Delays of the backoff before jitter, milliseconds. */
-export const delaysOf = (policy: RecoveryPolicy, count: number): ReadonlyArray<number> =>
+const delaysOf = (policy: RecoveryPolicy, count: number): ReadonlyArray<number> =>
   Array.from({ length: count }, (_, at) =>
     Math.min(policy.backoff.cap, policy.backoff.base * policy.backoff.factor ** at)
   )

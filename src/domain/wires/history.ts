@@ -126,7 +126,7 @@ class CallIds {
 }
 
 /** The text of a call's arguments as one JSON object. What the model broke, its tool's result tells. */
-export const argumentsText = (text: string): string => (parsedObject(text) === null ? "{}" : text)
+const argumentsText = (text: string): string => (parsedObject(text) === null ? "{}" : text)
 
 const isCustom = (call: MessageToolCall): boolean => call.provider_meta?.["custom"] === true
 

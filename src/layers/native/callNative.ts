@@ -105,8 +105,7 @@ const eventStream: NativeHead = {
 
 const encoder = new TextEncoder()
 
-export const billedOf = (trail: Trail): Usage.Usage =>
-  trail.reduce((sum, entry) => Usage.sum(sum, entry.usage), Usage.unknown)
+const billedOf = (trail: Trail): Usage.Usage => trail.reduce((sum, entry) => Usage.sum(sum, entry.usage), Usage.unknown)
 
 /** Summaries of this request are asked for where it is asked itself, in the same API. */
 const summaryClient = (call: NativeCall, sender: NativeSender): (typeof ModelClient)["Service"] => {

@@ -34,7 +34,7 @@ export interface AgentResult {
 
 export type AgentFailure = RequestFailure | AgentError
 
-export const defaultMaxSteps = 15
+const defaultMaxSteps = 15
 
 const agentOptionNames: ReadonlyArray<string> = [
   "executor",

@@ -1,7 +1,7 @@
 /** What keeps a command from starting, in one sentence: a Node that is too old, a package that is not installed. */
 
 /** Packages the commands need and npm does not bring by itself. */
-export const packagesOfCommands: ReadonlyArray<string> = ["@effect/platform-node", "openai"]
+const packagesOfCommands: ReadonlyArray<string> = ["@effect/platform-node", "openai"]
 
 /** The oldest Node, as in package.json. */
 export const oldestNode = "22.19"

@@ -18,7 +18,7 @@ export type RequiredName = keyof typeof required
 export const requiredNames = Object.keys(required) as ReadonlyArray<RequiredName>
 
 /** Variables that say something of every route. */
-export const routeVariables = {
+const routeVariables = {
   HOLDFAST_MODEL_MAX_TOKENS: "outputLimit",
   HOLDFAST_CONTEXT_WINDOW: "contextWindow"
 } as const

@@ -9,7 +9,7 @@ import type { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
 import { BackoffSchedule } from "../../services/Overrides.ts"
 
 /** Never ends by itself: the policy's attempts and deadline do that. */
-export const scheduleOf = (backoff: RecoveryPolicy["backoff"]): Schedule.Schedule<unknown, Outcome> =>
+const scheduleOf = (backoff: RecoveryPolicy["backoff"]): Schedule.Schedule<unknown, Outcome> =>
   Schedule.min([Schedule.exponential(backoff.base, backoff.factor), Schedule.spaced(backoff.cap)]).pipe(
     Schedule.setInputType<Outcome>(),
     Schedule.modifyDelay(({ duration }) =>

@@ -86,7 +86,7 @@ export const worstFor = (sent: Sent): Worst =>
   worstOf(sent.prices, sent.promptTokens, sent.maxOutputTokens ?? sent.longestReply)
 
 /** Admits a request; it must be closed, however it ends. */
-export const openReceipt = (books: Books, sent: Sent, meter: Meter): Effect.Effect<Receipt, BudgetExceeded> =>
+const openReceipt = (books: Books, sent: Sent, meter: Meter): Effect.Effect<Receipt, BudgetExceeded> =>
   Effect.suspend((): Effect.Effect<Receipt, BudgetExceeded> => {
     const receipt: Receipt = { sent, meter, sentAt: books.now(), reservation: null }
     return books.ledger === null
@@ -95,7 +95,7 @@ export const openReceipt = (books: Books, sent: Sent, meter: Meter): Effect.Effe
   })
 
 /** Settles, enters the request in the trail and tells what it used. */
-export const closeReceipt = (books: Books, receipt: Receipt, ending: Ending): Effect.Effect<void> => {
+const closeReceipt = (books: Books, receipt: Receipt, ending: Ending): Effect.Effect<void> => {
   const { sent, meter, reservation } = receipt
   const usage = usageOf(meter, ending)
   const bill = billOf(meter, usage, ending)

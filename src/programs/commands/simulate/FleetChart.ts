@@ -39,7 +39,7 @@ const mean = (values: Float64Array, from: number, to: number): number =>
   values.subarray(from, to).reduce((sum, value) => sum + value, 0) / Math.max(1, to - from)
 
 /** What the chart shows of a run, in so many steps of time. */
-export const seriesOf = (timeline: Timeline, span: ChartSpan, steps: number): ReadonlyArray<Series> => {
+const seriesOf = (timeline: Timeline, span: ChartSpan, steps: number): ReadonlyArray<Series> => {
   const rate = (counts: Int32Array) => perStep(span, steps, (from, to) => total(counts, from, to) / (to - from))
   return [
     { title: "requests sent", unit: "/s", values: rate(timeline.sent), top: null },
