@@ -62,7 +62,7 @@ const withAll = <A, E>(
 }
 
 /** The machine may be busy with other things: the bound is of the code, and a little is the machine's. */
-const machineMillis = 150
+const machineMillis = 300
 
 const untilBack = (store: SharedStoreShape) =>
   Effect.gen(function* () {
