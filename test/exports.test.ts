@@ -62,5 +62,9 @@ it("has every entry point for import and for require", () => {
   )
   for (const [entry, target] of Object.entries(exports))
     if (typeof target === "object")
-      assert.match(Reflect.get(target ?? {}, "default") ?? "", /^\.\/dist\/\w+\.js$/, entry)
+      for (const [condition, path] of [
+        ["default", /^\.\/dist\/\w+\.js$/],
+        ["node", /^\.\/dist\/node\/\w+\.js$/]
+      ] as const)
+        assert.match(Reflect.get(target ?? {}, condition) ?? "", path, entry)
 })
