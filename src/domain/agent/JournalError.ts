@@ -1,5 +1,6 @@
 /** Failures of a durable turn: of what keeps it, not of the model. None holds a text of the conversation. */
 import * as Schema from "effect/Schema"
+import { printAsText } from "../failure/failureText.ts"
 
 const fields = {
   /** The turn's name. */
@@ -80,6 +81,8 @@ const failures = [
   JournalMismatch,
   JournalUnavailable
 ] as const
+
+printAsText(failures)
 
 export const isJournalFailure = (value: unknown): value is JournalFailure =>
   failures.some((failure) => value instanceof failure)

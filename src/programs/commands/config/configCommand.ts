@@ -15,6 +15,9 @@ const flags = {
   json: Flag.Boolean("json").pipe(Flag.withDescription("one JSON object"), Flag.withDefault(false))
 }
 
+/** A variable as it is set; the fallback alone has a word for none. */
+const howToSet = (name: string): string => (name === "OPENAI_FALLBACK_MODEL" ? `${name} (a model, or none)` : name)
+
 export const config = Command.make(
   "config",
   flags,
@@ -35,6 +38,7 @@ export const config = Command.make(
     }
     yield* Console.log(`preset    ${found.preset}\nbase URL  ${baseUrl ?? "the provider's own"}\nAPI key   ${apiKey}\n`)
     yield* Console.log(describe(found.policy))
-    if (notSet.length > 0) yield* Console.log(`\nnot set, and needed for a request: ${notSet.join(", ")}`)
+    if (notSet.length > 0) yield* Console.log(`\nnot set, and needed by run: ${notSet.map(howToSet).join(", ")}`)
+    yield* Console.log("\nrun, gateway and holdfast/fetch begin with the preset broad: see it with --preset broad")
   })
 ).pipe(Command.withDescription("show the resolved policy, models and limits"))

@@ -89,7 +89,10 @@ const act = (
 export const perform = (input: TurnsInput): Effect.Effect<void, JournalFailure | ConfigurationError> =>
   Effect.scoped(
     Effect.gen(function* () {
-      if (!existsSync(input.file)) return yield* bad("--file", `(${input.file}) does not exist`)
+      if (!existsSync(input.file))
+        return yield* input.action === "list"
+          ? Console.log(`No turns are kept in ${input.file} yet; --file names another journal.`)
+          : bad("--file", `(${input.file}) does not exist`)
       const JournalSqlite = yield* Effect.promise(loadJournal)
       if (JournalSqlite === null) return yield* bad("turns", `cannot be read: ${withoutSqlite}`)
       const store = yield* JournalSqlite.make({ path: input.file })
