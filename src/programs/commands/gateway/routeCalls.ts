@@ -4,6 +4,7 @@
  */
 import type { Json } from "../../../domain/chat/json.ts"
 import type { Trail } from "../../../domain/failure/Trail.ts"
+import { requestsText } from "../../../domain/failure/wording.ts"
 import { addressOf } from "../../../domain/wires/native/addresses.ts"
 import type { NativeWire, RequestView } from "../../../domain/wires/native/NativeWire.ts"
 import {
@@ -75,9 +76,19 @@ const seen = (
   return viewed === null ? null : { text: changed, view: viewed }
 }
 
-/** What all requests used: a comment before the last event of a stream, a header of an answer that was none. */
-const billedTokens = (trail: Trail): number =>
-  trail.reduce((sum, { usage }) => sum + (usage.promptTokens ?? 0) + (usage.completionTokens ?? 0), 0)
+/** What all requests used; null when no provider told. A header of an answer that was no stream. */
+const billedTokens = (trail: Trail): number | null =>
+  trail.reduce<number | null>(
+    (sum, { usage: { promptTokens, completionTokens } }) =>
+      promptTokens === null && completionTokens === null
+        ? sum
+        : (sum ?? 0) + (promptTokens ?? 0) + (completionTokens ?? 0),
+    null
+  )
+
+/** The same as a comment before the last event of a stream. */
+const billedText = (trail: Trail): string =>
+  `holdfast billed ${billedTokens(trail) ?? "an unknown number of"} tokens in ${requestsText(trail.length)}`
 
 /** `pass`: sends what holds nothing that could be recovered once, as it is. */
 export const makeRouteCalls = (shared: Shared, pass: (call: GatewayCall) => Promise<Answer>) => {
@@ -115,7 +126,7 @@ export const makeRouteCalls = (shared: Shared, pass: (call: GatewayCall) => Prom
         call.onEnd(receipt)
       },
       keepAlive: { afterMillis: shared.keepAliveMillis },
-      closing: (trail) => `holdfast billed ${billedTokens(trail)} tokens in ${trail.length} requests`
+      closing: billedText
     })
     // The head of a stream leaves before its end: there the number stands in a comment.
     const told =
