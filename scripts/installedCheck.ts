@@ -52,8 +52,12 @@ const faultOf = (args: ReadonlyArray<string>): string | null => {
 
 const imported = (entry: string): string | null =>
   faultOf(["--input-type=module", "--eval", `import ${JSON.stringify(entry)}`])
-const required = (entry: string): string | null =>
-  faultOf(["--input-type=commonjs", "--eval", `require(${JSON.stringify(entry)})`])
+/** From a file, as a program has it: what a dependency asks of its caller's name is not there in a text that is evaluated. */
+const required = (entry: string): string | null => {
+  const file = join(folder, "required.cjs")
+  writeFileSync(file, `require(${JSON.stringify(entry)})\n`)
+  return faultOf([file])
+}
 
 const faultsOf = (load: (entry: string) => string | null): ReadonlyArray<string> =>
   entries.flatMap((entry) => {
