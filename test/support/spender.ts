@@ -50,7 +50,7 @@ const program = Effect.gen(function* () {
   process.stdout.write(
     `${JSON.stringify({ admitted: sum(({ admitted }) => admitted), nanoUsd: sum(({ nanoUsd }) => nanoUsd), limits })}\n`
   )
-  if (mode === "hold") yield* Effect.never
+  if (mode === "hold") return yield* Effect.never
 })
 
 /** What is logged is no part of the report. */

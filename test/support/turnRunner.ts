@@ -46,7 +46,7 @@ const program = Effect.gen(function* () {
   })
   yield* Layer.build(runner)
   process.stdout.write("ready\n")
-  yield* Effect.never
+  return yield* Effect.never
 })
 
 const toStderr = Logger.layer([Logger.make(({ message }) => void process.stderr.write(`${String(message)}\n`))])

@@ -165,7 +165,7 @@ describe("any call, recovered", () => {
   it("refuses what does not fit before anything is sent", () => {
     const fieldOf = (options: object): string => {
       try {
-        recoverTransient(Effect.void, options as RecoverCallOptions<never>)
+        void recoverTransient(Effect.void, options as RecoverCallOptions<never>)
         return "none"
       } catch (error) {
         return error instanceof ConfigurationError ? error.field : String(error)
