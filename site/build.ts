@@ -3,7 +3,7 @@
  * made from the source, and builds the site. A link from page to page that leads nowhere ends it.
  */
 import { execFileSync } from "node:child_process"
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { dirname, join, posix, relative } from "node:path"
 
 const here = import.meta.dirname
@@ -35,7 +35,9 @@ const withoutForeignLinks = (text: string, file: string): string =>
     const [path = ""] = target.split("#")
     const wanted = posix.join(posix.dirname(relative(pages, file)), path)
     if (wanted === "README.md") return whole.replace(target, `/${target.slice(path.length)}`)
-    return /\.(md|svg|json|png)$/.test(path) && !wanted.startsWith("..") && wanted !== "AGENTS.md" ? whole : words
+    // What is nowhere is left for the site's compiler to find.
+    const isElsewhere = existsSync(join(root, wanted)) && !existsSync(join(pages, wanted))
+    return isElsewhere || wanted.startsWith("..") ? words : whole
   })
 
 /** Angle brackets and braces outside of code are templates to the site's compiler. */
