@@ -4,7 +4,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
@@ -190,7 +190,7 @@ class Underway {
   private readonly answer: (response: NativeResponse) => void
   private readonly reject: (reason: unknown) => void
   readonly outlet: Outlet
-  private fiber: Fiber.Fiber<void> | null = null
+  private fiber: Fiber.Fiber<unknown> | null = null
   private known: Trail = []
   private standing: (() => { readonly trail: Trail }) | null = null
   private refused: { readonly raw: FailedAnswer; readonly error: ModelError } | null = null
@@ -237,7 +237,7 @@ class Underway {
     this.stop()
   }
 
-  run(fiber: Fiber.Fiber<void>): void {
+  run(fiber: Fiber.Fiber<unknown>): void {
     this.fiber = fiber
   }
 
@@ -289,7 +289,13 @@ class Underway {
   }
 }
 
-const requestOf = Effect.fnUntraced(function* (services: NativeServices, call: NativeCall, underway: Underway) {
+/** One request of the fiber's services: clock, health, ledger and estimate are the caller's own. */
+const requestOf = (
+  services: NativeServices,
+  call: NativeCall,
+  underway: Underway,
+  fiber: Fiber.Fiber<unknown, unknown>
+): Effect.Effect<NativeReply, RequestFailure> => {
   const { closing } = underway.hooks
   const sender = makeSender({
     wire: call.wire.name,
@@ -299,15 +305,14 @@ const requestOf = Effect.fnUntraced(function* (services: NativeServices, call: N
     cancelAt,
     onFailed: underway.onRefused
   })
-  const ledger = services.ledger ?? (yield* BudgetLedger)
   return nativeRequest({
     loop: {
       policy: call.policy,
       requestId: call.requestId,
       role: "main",
       emit: services.emit,
-      ledger,
-      health: makeRouteAdmission(call.policy, (yield* HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
+      ledger: services.ledger ?? fiber.getRef(BudgetLedger),
+      health: makeRouteAdmission(call.policy, fiber.getRef(HealthStore) ?? HealthMemory.ofProcess, keyOf(call)),
       turn: makeTurn(),
       callerCap: null,
       providerOf: (route) => call.targetOf(route).profile.name,
@@ -321,12 +326,12 @@ const requestOf = Effect.fnUntraced(function* (services: NativeServices, call: N
     isVerified: call.isVerified,
     passTruncated: call.passTruncated,
     isHome: call.isHome,
-    estimate: yield* TokenEstimate,
-    summarizer: ModelSummarizer.make(summaryClient(call, sender), { model: call.policy.routes[0].model }),
+    estimate: fiber.getRef(TokenEstimate),
+    summarizer: () => ModelSummarizer.make(summaryClient(call, sender), { model: call.policy.routes[0].model }),
     transcript: null,
     closing: closing === undefined ? null : () => closing(underway.trail)
-  }).pipe(Effect.provideService(RequestWatch, underway.watch))
-})
+  })
+}
 
 /** Never rejects, but with the reason of an aborted signal: a failure is an answer. */
 export const callNative = (
@@ -339,21 +344,21 @@ export const callNative = (
     if (signal?.aborted === true) return reject(reasonOf(signal))
     const underway = new Underway(call, hooks, resolve, reject)
     const alive = hooks.keepAlive ?? null
-    const program = Effect.gen(function* () {
-      const clock = yield* Clock.Clock
+    // Plain functions: a generator per call costs microseconds, and garbage of the slow kind.
+    const program = Effect.withFiber((fiber) => {
+      const clock = fiber.getRef(Clock.Clock)
       underway.startedAt = clock.currentTimeMillisUnsafe()
-      const request = yield* requestOf(services, call, underway)
+      const request = requestOf(services, call, underway, fiber)
       const quiet =
-        alive === null || !call.view.streams
-          ? null
-          : keepAlive(underway.outlet, call, alive.afterMillis, yield* Effect.context())
-      const settle = (exit: Ended) =>
-        Effect.sync(() => {
-          quiet?.()
-          underway.settle(exit, clock.currentTimeMillisUnsafe())
-        })
-      yield* Effect.exit(Effect.onExit(request, settle))
-    }).pipe(Effect.ensuring(Effect.sync(() => signal?.removeEventListener("abort", underway.onAbort))))
+        alive === null || !call.view.streams ? null : keepAlive(underway.outlet, call, alive.afterMillis, fiber.context)
+      const settle = (exit: Ended): Effect.Effect<void> => {
+        signal?.removeEventListener("abort", underway.onAbort)
+        quiet?.()
+        underway.settle(exit, clock.currentTimeMillisUnsafe())
+        return Effect.void
+      }
+      return Effect.exit(Effect.onExit(request, settle))
+    })
     signal?.addEventListener("abort", underway.onAbort, { once: true })
-    underway.run(Effect.runForkWith(services.context)(program))
+    underway.run(Effect.runForkWith(Context.add(services.context, RequestWatch, underway.watch))(program))
   })

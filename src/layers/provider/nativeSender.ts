@@ -1,4 +1,5 @@
 /** Native requests over a fetch: sent once, read as bytes, failures read from structure like every other answer. */
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { answerLimits } from "../../domain/chat/AnswerLimits.ts"
@@ -14,6 +15,7 @@ import type { ProviderProfile } from "../../domain/provider/ProviderProfile.ts"
 import type { Route } from "../../domain/recovery/RecoveryPolicy.ts"
 import type { WireName } from "../../domain/wires/native/NativeWire.ts"
 import type { Flaw, ReadContext } from "../../domain/wires/wireReply.ts"
+import { Alarm } from "../../programs/request/Alarm.ts"
 import type { NativeAnswer, NativeSender } from "../../programs/request/NativeSender.ts"
 import type { ByteSource, HeadLines } from "../../programs/request/ByteSource.ts"
 import { awaitAborted } from "./abortable.ts"
@@ -71,35 +73,90 @@ const readOf = (body: ByteSource, broken: Broken): NativeAnswer["read"] =>
     return leaving(body)()
   })
 
-/** Everything that comes, without an effect for each read. */
+/** Everything that comes, without an effect for each read: whoever listens is called until one of them has enough. */
+class Flow {
+  private readonly body: ByteSource
+  private readonly broken: Broken
+  private readonly taken: (bytes: Uint8Array) => boolean
+  private readonly patience: () => number
+  private readonly context: Context.Context<never>
+  private readonly resume: (ending: Effect.Effect<boolean, ModelError>) => void
+  private alarm: Alarm | null = null
+  private isOver = false
+
+  constructor(
+    from: { readonly body: ByteSource; readonly broken: Broken },
+    to: { readonly taken: (bytes: Uint8Array) => boolean; readonly patience: () => number },
+    context: Context.Context<never>,
+    resume: (ending: Effect.Effect<boolean, ModelError>) => void
+  ) {
+    this.body = from.body
+    this.broken = from.broken
+    this.taken = to.taken
+    this.patience = to.patience
+    this.context = context
+    this.resume = resume
+  }
+
+  readonly look = (): void => {
+    if (this.isOver) return
+    this.alarm?.silence()
+    let failure: ModelError | null = null
+    const next = (): Uint8Array | null | undefined => {
+      try {
+        return this.body.take()
+      } catch (cause) {
+        failure = this.broken(cause)
+        return undefined
+      }
+    }
+    try {
+      for (let bytes = next(); bytes !== undefined; bytes = next()) {
+        if (bytes === null) return this.end(Effect.succeed(true))
+        if (!this.taken(bytes)) return this.end(Effect.succeed(false))
+      }
+    } catch (defect) {
+      return this.end(Effect.die(defect))
+    }
+    if (failure !== null) return this.end(Effect.fail(failure))
+    this.wait()
+  }
+
+  private wait(): void {
+    const millis = this.patience()
+    if (millis !== Infinity) {
+      this.alarm = new Alarm(this.context, () => this.end(Effect.succeed(false)))
+      this.alarm.set(millis)
+    }
+    this.body.whenReady(this.look)
+  }
+
+  private end(ending: Effect.Effect<boolean, ModelError>): void {
+    this.stop()
+    this.resume(ending)
+  }
+
+  stop(): void {
+    this.isOver = true
+    this.alarm?.silence()
+  }
+}
+
+const forEver = (): number => Infinity
+
 const flowOf =
   (body: ByteSource, broken: Broken): NativeAnswer["flow"] =>
-  (taken) =>
-    Effect.callback<boolean, ModelError>((resume) => {
-      let failure: ModelError | null = null
-      const next = (): Uint8Array | null | undefined => {
-        try {
-          return body.take()
-        } catch (cause) {
-          failure = broken(cause)
-          return undefined
-        }
-      }
-      const look = (): void => {
-        try {
-          for (let bytes = next(); bytes !== undefined; bytes = next()) {
-            if (bytes === null) return resume(Effect.succeed(true))
-            if (!taken(bytes)) return resume(Effect.succeed(false))
-          }
-        } catch (defect) {
-          return resume(Effect.die(defect))
-        }
-        if (failure !== null) return resume(Effect.fail(failure))
-        body.whenReady(look)
-      }
-      look()
-      return leaving(body)()
-    })
+  (taken, patience = forEver) =>
+    Effect.withFiber((fiber) =>
+      Effect.callback<boolean, ModelError>((resume) => {
+        const flow = new Flow({ body, broken }, { taken, patience }, fiber.context, resume)
+        flow.look()
+        return Effect.suspend(() => {
+          flow.stop()
+          return leaving(body)()
+        })
+      })
+    )
 
 /** Whoever leaves an answer before its end closes its connection. */
 const leaving = (body: ByteSource) => (): Effect.Effect<void> =>

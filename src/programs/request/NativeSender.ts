@@ -24,9 +24,10 @@ export interface NativeAnswer {
   readonly read: Effect.Effect<Uint8Array | null, ModelError>
   /**
    * Hands over reads as they come, in plain calls, until `taken` says false (false comes back) or the body has ended (true).
-   * Interrupting it closes the connection.
+   * `patience` is asked when there is nothing to take: for so many milliseconds more is waited for, then false comes back.
+   * Default: as long as it takes. Interrupting it closes the connection.
    */
-  readonly flow: (taken: (bytes: Uint8Array) => boolean) => Effect.Effect<boolean, ModelError>
+  readonly flow: (taken: (bytes: Uint8Array) => boolean, patience?: () => number) => Effect.Effect<boolean, ModelError>
   readonly problem: (problem: Flaw | Verdict) => ModelError
 }
 

@@ -48,7 +48,8 @@ export interface NativeRequestOptions {
   readonly passTruncated: boolean
   readonly isHome: (route: Route) => boolean
   readonly estimate: (typeof TokenEstimate)["Service"]
-  readonly summarizer: (typeof Summarizer)["Service"]
+  /** Asked for when the window has to be compacted. */
+  readonly summarizer: () => (typeof Summarizer)["Service"]
   readonly transcript: (typeof Transcript)["Service"] | null
   /** A comment to put before the last event of a stream, when it is known what the request cost; null = none. */
   readonly closing: (() => string | null) | null
@@ -68,7 +69,7 @@ export interface NativeReply {
 
 /** How long usage and the wire's own end may come behind a finish reason, and how long a server may take to close. */
 const endingGraceMillis = 5_000
-const closingGrace = "250 millis"
+const closingGraceMillis = 250
 
 const decoder = new TextDecoder()
 const encoder = new TextEncoder()
@@ -194,44 +195,63 @@ const makeRoom = (run: NativeRun, progress: Progress): Effect.Effect<void> => {
   })
 }
 
-/** The bytes are one JSON value: the text is only looked through when its last piece ends like one. */
-const isWholeBody = (reads: ReadonlyArray<Uint8Array>): boolean => {
-  const last = reads.findLast((read) => decoder.decode(read).trim() !== "")
-  return (
-    last !== undefined && /[}\]]\s*$/.test(decoder.decode(last.subarray(-64))) && isJson(decoder.decode(joined(reads)))
-  )
+/** The bytes are one JSON value. */
+const isWholeBody = (reads: ReadonlyArray<Uint8Array>): boolean => isJson(decoder.decode(joined(reads)))
+
+const isBlank = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+
+/** A body on its way: what has come of it, and whether it could be the whole by how it ends. */
+class Arriving {
+  readonly reads: Array<Uint8Array> = []
+  size = 0
+  /** Since when it ends like a JSON value; null = it does not, or was found to be none. */
+  endedAt: number | null = null
+
+  add(read: Uint8Array, at: number): void {
+    this.reads.push(read)
+    this.size += read.length
+    let last = read.length - 1
+    while (last >= 0 && isBlank(read[last] ?? 0)) last -= 1
+    if (last < 0) return
+    this.endedAt = read[last] === 0x7d || read[last] === 0x5d ? at : null
+  }
 }
 
-/** What comes behind a whole body, within its grace: an open line, and one that breaks off, change nothing. */
-const readBehind = (answer: NativeAnswer, sinceMillis: number): Effect.Effect<Uint8Array | null> =>
-  answer.read.pipe(
-    Effect.timeoutOrElse({
-      duration: Math.max(0, endingGraceMillis + sinceMillis),
-      orElse: () => Effect.succeed(null)
-    }),
-    Effect.orElseSucceed(() => null)
-  )
-
-const readWhole = Effect.fnUntraced(function* (
+/**
+ * The whole body. One that is whole is waited behind for a while only: an open line, and one that breaks off, change
+ * nothing then. Whether it is whole is looked at when nothing more comes.
+ */
+const readWhole = (
   answer: NativeAnswer,
   first: Uint8Array | null,
   progress: Progress,
   run: NativeRun
-): Effect.fn.Return<Uint8Array, ModelError> {
-  const reads: Array<Uint8Array> = first === null ? [] : [first]
-  let size = first?.length ?? 0
-  let whole: { readonly since: number } | null = null
-  while (true) {
-    whole = isWholeBody(reads) ? (whole ?? { since: run.now() }) : null
-    const read = yield* whole === null ? answer.read : readBehind(answer, whole.since - run.now())
-    if (read === null) return joined(reads)
+): Effect.Effect<Uint8Array, ModelError> => {
+  const { replyBytes } = run.options.loop.policy.answerLimits
+  const arriving = new Arriving()
+  if (first !== null) arriving.add(first, run.now())
+  const take = (read: Uint8Array): boolean => {
     progress.lastByteAt = run.now()
-    reads.push(read)
-    size += read.length
-    if (size > run.options.loop.policy.answerLimits.replyBytes)
-      return yield* Effect.fail(answer.problem({ kind: "malformed_response", code: "answer_too_large", usage: null }))
+    arriving.add(read, progress.lastByteAt)
+    return arriving.size <= replyBytes
   }
-})
+  const patience = (): number =>
+    arriving.endedAt === null ? Infinity : Math.max(0, arriving.endedAt + endingGraceMillis - run.now())
+  const isWhole = (): boolean => arriving.endedAt !== null && isWholeBody(arriving.reads)
+  const onward = (): Effect.Effect<Uint8Array, ModelError> =>
+    Effect.matchEffect(answer.flow(take, patience), {
+      onFailure: (error) => (isWhole() ? Effect.succeed(joined(arriving.reads)) : Effect.fail(error)),
+      onSuccess: (isOver) => {
+        if (isOver) return Effect.succeed(joined(arriving.reads))
+        if (arriving.size > replyBytes)
+          return Effect.fail(answer.problem({ kind: "malformed_response", code: "answer_too_large", usage: null }))
+        if (isWhole()) return Effect.succeed(joined(arriving.reads))
+        arriving.endedAt = null
+        return onward()
+      }
+    })
+  return onward()
+}
 
 /** An empty continuation says that there is nothing left to say. */
 const orNothingMore = (run: NativeRun, answer: NativeAnswer, problem: Flaw | Verdict): ModelReply | Flaw | Verdict =>
@@ -239,19 +259,15 @@ const orNothingMore = (run: NativeRun, answer: NativeAnswer, problem: Flaw | Ver
     ? roughReply(answer.context, "", "stop", problem.usage)
     : problem
 
-const readBody = Effect.fnUntraced(function* (
-  run: NativeRun,
-  answer: NativeAnswer,
-  progress: Progress
-): Effect.fn.Return<ModelReply, ModelError> {
-  const bytes = yield* readWhole(answer, null, progress, run)
-  const read = readBodyRoughly(run.options.wire, answer.context, decoder.decode(bytes), answer.allowed)
-  const reply = Result.isSuccess(read) ? read.success : orNothingMore(run, answer, read.failure)
-  if (isProblem(reply)) return yield* Effect.fail(answer.problem(reply))
-  run.head = answer.head
-  run.body = bytes
-  return reply
-})
+const readBody = (run: NativeRun, answer: NativeAnswer, progress: Progress): Effect.Effect<ModelReply, ModelError> =>
+  Effect.flatMap(readWhole(answer, null, progress, run), (bytes) => {
+    const read = readBodyRoughly(run.options.wire, answer.context, decoder.decode(bytes), answer.allowed)
+    const reply = Result.isSuccess(read) ? read.success : orNothingMore(run, answer, read.failure)
+    if (isProblem(reply)) return Effect.fail(answer.problem(reply))
+    run.head = answer.head
+    run.body = bytes
+    return Effect.succeed(reply)
+  })
 
 /** The first read tells what the body is, whatever its content type says. */
 const isBody = (first: Uint8Array): boolean => /^[\s\uFEFF]*[{[]/.test(decoder.decode(first.subarray(0, 64)))
@@ -280,6 +296,8 @@ interface Reading {
   /** The first read, where it is that of a body. */
   body: Uint8Array | null
   problem: Flaw | Verdict | null
+  /** When the answer said that it ends, or the wire did. */
+  endingFrom: number
 }
 
 /** Takes one read; false = something has to be done before the next. */
@@ -299,7 +317,10 @@ const takerOf = (run: NativeRun, answer: NativeAnswer, reading: Reading, meter: 
     }
     const problem = shownView.feed(bytes, window.usage, onBrought)
     // Behind the word that ends an answer only the wire's own end changes anything.
-    if (shownView.finished) return finished && shownView.done === done
+    if (shownView.finished) {
+      if (!finished || shownView.done !== done) reading.endingFrom = progress.lastByteAt
+      return true
+    }
     reading.problem = problem
     return problem === null && !(run.isOpen && run.options.out.room() !== null)
   }
@@ -309,37 +330,41 @@ const takerOf = (run: NativeRun, answer: NativeAnswer, reading: Reading, meter: 
 const readOn = (
   run: NativeRun,
   answer: NativeAnswer,
-  take: (bytes: Uint8Array) => boolean
+  take: (bytes: Uint8Array) => boolean,
+  reading: Reading
 ): Effect.Effect<boolean, ModelError> => {
-  const { finished, done } = run.shownView
-  if (!finished) return answer.flow(take)
+  const { shownView } = run
   // The reply is whole: a connection that stays open or breaks now changes nothing.
-  return Effect.timeoutOrElse(answer.flow(take), {
-    duration: done ? closingGrace : endingGraceMillis,
-    orElse: () => Effect.succeed(true)
-  }).pipe(Effect.catch(() => Effect.succeed(true)))
+  const patience = (): number =>
+    shownView.finished
+      ? Math.max(0, reading.endingFrom + (shownView.done ? closingGraceMillis : endingGraceMillis) - run.now())
+      : Infinity
+  return Effect.matchEffect(answer.flow(take, patience), {
+    onFailure: (error) => (shownView.finished ? Effect.succeed(true) : Effect.fail(error)),
+    onSuccess: (isOver) => Effect.succeed(isOver || shownView.finished)
+  })
 }
 
-const readStream = Effect.fnUntraced(function* (
+const readStream = (
   run: NativeRun,
   answer: NativeAnswer,
   meter: Meter,
   progress: Progress
-): Effect.fn.Return<ModelReply, ModelError> {
+): Effect.Effect<ModelReply, ModelError> => {
   const { shownView, window } = run
-  const reading: Reading = { isFirst: true, body: null, problem: null }
+  const reading: Reading = { isFirst: true, body: null, problem: null, endingFrom: run.now() }
   const take = takerOf(run, answer, reading, meter, progress)
-  while (true) {
-    const isOver = yield* readOn(run, answer, take)
-    if (reading.body !== null) return yield* readAsEvents(run, answer, reading.body, progress)
-    if (reading.problem !== null) return yield* Effect.fail(answer.problem(reading.problem))
-    if (isOver) break
-    if (run.isOpen) yield* makeRoom(run, progress)
-  }
-  const read = shownView.end(window.usage, note(run, meter, progress))
-  const reply = isProblem(read) ? orNothingMore(run, answer, read) : read
-  return isProblem(reply) ? yield* Effect.fail(answer.problem(reply)) : reply
-})
+  const onward = (): Effect.Effect<ModelReply, ModelError> =>
+    Effect.flatMap(readOn(run, answer, take, reading), (isOver) => {
+      if (reading.body !== null) return readAsEvents(run, answer, reading.body, progress)
+      if (reading.problem !== null) return Effect.fail(answer.problem(reading.problem))
+      if (!isOver) return run.isOpen ? Effect.flatMap(makeRoom(run, progress), onward) : onward()
+      const read = shownView.end(window.usage, note(run, meter, progress))
+      const reply = isProblem(read) ? orNothingMore(run, answer, read) : read
+      return isProblem(reply) ? Effect.fail(answer.problem(reply)) : Effect.succeed(reply)
+    })
+  return onward()
+}
 
 /** Headers have come: the answer is read to its end. */
 const receive = (
@@ -452,32 +477,37 @@ const goOn = (run: NativeRun): boolean => {
   return false
 }
 
-const compact = (run: NativeRun): AttemptDriver["compact"] =>
-  Effect.fnUntraced(function* (plan, book) {
-    const { window, options } = run
-    const { policy, requestId } = options.loop
-    const old = window.old(policy.compaction.keepRecentMessages)
-    if (old === null) return { _tag: "NothingToCompact" as const }
-    const text = yield* summaryOf({
-      requestId,
-      all: options.wire.messagesOf(options.view.items),
-      old: old.messages,
-      route: plan.route,
-      summarizer: options.summarizer,
-      transcript: options.transcript,
-      book
-    })
-    const before = window.promptTokens()
-    const messagesBefore = window.messageCount
-    window.compact(text, old.until)
-    return {
-      _tag: "Compacted" as const,
-      before,
-      after: window.promptTokens(),
-      messagesBefore,
-      messagesAfter: window.messageCount
-    }
+type Compact = AttemptDriver["compact"]
+
+const compact = Effect.fnUntraced(function* (
+  run: NativeRun,
+  plan: Parameters<Compact>[0],
+  book: Parameters<Compact>[1]
+): Effect.fn.Return<Effect.Success<ReturnType<Compact>>, Effect.Error<ReturnType<Compact>>> {
+  const { window, options } = run
+  const { policy, requestId } = options.loop
+  const old = window.old(policy.compaction.keepRecentMessages)
+  if (old === null) return { _tag: "NothingToCompact" }
+  const text = yield* summaryOf({
+    requestId,
+    all: options.wire.messagesOf(options.view.items),
+    old: old.messages,
+    route: plan.route,
+    summarizer: options.summarizer(),
+    transcript: options.transcript,
+    book
   })
+  const before = window.promptTokens()
+  const messagesBefore = window.messageCount
+  window.compact(text, old.until)
+  return {
+    _tag: "Compacted",
+    before,
+    after: window.promptTokens(),
+    messagesBefore,
+    messagesAfter: window.messageCount
+  }
+})
 
 const fragmentText = (run: NativeRun): string => run.window.fragments.join("")
 
@@ -492,7 +522,7 @@ const driverOf = (run: NativeRun): AttemptDriver => ({
   },
   classify: (result, plan, durationMillis) => classify(run, result, plan, durationMillis),
   prepare: (action) => Effect.sync(() => prepare(run, action)),
-  compact: compact(run),
+  compact: (plan, book) => compact(run, plan, book),
   merge: (last) =>
     run.window.fragments.length === 0 || last.refusal !== null
       ? last
@@ -532,15 +562,21 @@ const giveUp = (run: NativeRun): Effect.Effect<void> => {
 }
 
 /** A native request, recovered. What it fails with says nothing of what a client has seen by then. */
-export const nativeRequest = Effect.fnUntraced(function* (
-  options: NativeRequestOptions
-): Effect.fn.Return<NativeReply, RequestFailure> {
-  const clock = yield* Clock.Clock
-  const run = new NativeRun(options, () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
-  const reply = yield* Effect.onInterrupt(recover(options.loop, driverOf(run)), () => giveUp(run))
-  if (options.view.streams) run.complete()
-  const head = run.head
-  if (head === null) return yield* Effect.die(new Error("a whole answer has no head"))
+export const nativeRequest = (options: NativeRequestOptions): Effect.Effect<NativeReply, RequestFailure> =>
+  Effect.withFiber((fiber) => {
+    const clock = fiber.getRef(Clock.Clock)
+    const run = new NativeRun(options, () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6)
+    const recovered = recover(options.loop, driverOf(run))
+    // Only what the server makes on its own has to be told that nobody waits.
+    const watched = options.view.isBackground ? Effect.onInterrupt(recovered, () => giveUp(run)) : recovered
+    return Effect.flatMap(watched, (reply) => replyOf(run, reply))
+  })
+
+const replyOf = (run: NativeRun, reply: ModelReply): Effect.Effect<NativeReply> => {
+  const { streams } = run.options.view
+  if (streams) run.complete()
+  const { head } = run
+  if (head === null) return Effect.die(new Error("a whole answer has no head"))
   const { deadItems } = run.shownView
-  return { head, body: options.view.streams ? null : bodyOf(run), reply, deadItems, renamed: renamedBy(run) }
-})
+  return Effect.succeed({ head, body: streams ? null : bodyOf(run), reply, deadItems, renamed: renamedBy(run) })
+}
