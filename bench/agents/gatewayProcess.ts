@@ -1,6 +1,6 @@
 /** `holdfast gateway` as a process of its own, before one upstream. */
 import { spawn } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
@@ -26,11 +26,13 @@ const configFor = (upstream: string, route: object): string =>
     }
   })
 
-export const startGateway = async (upstream: string, route: object = {}) => {
+/** `built`: from dist/, as it is published; the sources need a compiler in their process, and its memory. */
+export const startGateway = async (upstream: string, route: object = {}, { built = false } = {}) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-"))
   const file = join(folder, "gateway.json")
   writeFileSync(file, configFor(upstream, route))
-  const cli = join(import.meta.dirname, "../../src/cli.ts")
+  const cli = join(import.meta.dirname, built ? "../../dist/cli.js" : "../../src/cli.ts")
+  if (!existsSync(cli)) throw new Error(`There is no ${cli}: run npm run build first.`)
   const child = spawn(process.execPath, [cli, "gateway", "--config", file], { stdio: ["ignore", "inherit", "pipe"] })
   const origin = await new Promise<string>((resolve, reject) => {
     let heard = ""

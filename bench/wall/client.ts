@@ -73,6 +73,18 @@ const hear: Readonly<Record<WireName, (ear: Ear, event: Json) => void>> = {
   messages: hearMessages
 }
 
+/** A stream that has come to its end, heard from its text. */
+export const hearAll = (wire: WireName, text: string): Pick<Heard, "text" | "isWhole" | "error"> => {
+  const ear: Ear = { text: "", isWhole: false, error: null, model: null, hasUsage: false }
+  const parser = createParser({
+    onEvent: (event) => {
+      if (event.data !== "[DONE]") hear[wire](ear, JSON.parse(event.data) as Json)
+    }
+  })
+  parser.feed(text)
+  return { ...ear, isWhole: ear.isWhole && ear.error === null }
+}
+
 export interface AskOptions {
   readonly baseUrl: string
   readonly wire: WireName

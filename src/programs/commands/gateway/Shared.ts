@@ -18,6 +18,8 @@ export interface Shared {
   readonly states: ReadonlyMap<RouteKey, RouteState>
   readonly owners: ResponseOwners
   readonly inFlight: () => number
+  /** Bytes that are kept for clients that may come back. */
+  readonly keptBytes: () => number
   readonly keepAliveMillis: number
 }
 
@@ -27,7 +29,7 @@ const keepAliveMillis = 15_000
 export const makeShared = (
   budgets: Budgets,
   inFlight: () => number,
-  options: { readonly keepAliveMillis?: number } = {}
+  options: { readonly keepAliveMillis?: number; readonly keptBytes?: () => number } = {}
 ): Shared => {
   const { store, states } = watchedHealth(HealthMemory.make())
   const context = Context.make(HealthStore, store).pipe(Context.add(Metric.MetricRegistry, new Map()))
@@ -39,6 +41,7 @@ export const makeShared = (
     states,
     owners: makeResponseOwners(),
     inFlight,
+    keptBytes: options.keptBytes ?? (() => 0),
     keepAliveMillis: options.keepAliveMillis ?? keepAliveMillis
   }
 }

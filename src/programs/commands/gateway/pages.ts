@@ -112,12 +112,25 @@ const routeLines = (config: GatewayConfig, shared: Shared): ReadonlyArray<string
   return [...told].map(([labels, value]) => `holdfast_route_state{${labels}} ${value}`)
 }
 
+/** What this process holds: whoever watches for a leak compares these over hours. */
+const memoryLines = (shared: Shared): string => {
+  const { rss, heapUsed } = process.memoryUsage()
+  return [
+    gauge("process_resident_memory_bytes", "Resident memory", [`process_resident_memory_bytes ${rss}`]),
+    gauge("nodejs_heap_size_used_bytes", "Heap in use", [`nodejs_heap_size_used_bytes ${heapUsed}`]),
+    gauge("holdfast_kept_bytes", "Bytes kept for clients that may come back", [
+      `holdfast_kept_bytes ${shared.keptBytes()}`
+    ])
+  ].join("")
+}
+
 /** Effect's metrics beside the numbers that only this process knows. */
 const metricsOf = async (config: GatewayConfig, shared: Shared): Promise<Answer> => {
   const text = await Effect.runPromise(Effect.provideContext(PrometheusMetrics.format(), shared.context))
   const body = [
     text.endsWith("\n") || text === "" ? text : `${text}\n`,
     gauge("holdfast_in_flight", "Requests under way", [`holdfast_in_flight ${shared.inFlight()}`]),
+    memoryLines(shared),
     gauge("holdfast_route_state", "Routes as health last saw them: 1 closed, 0 open", routeLines(config, shared)),
     gauge(
       "holdfast_reserved_usd",

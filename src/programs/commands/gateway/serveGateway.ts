@@ -1,6 +1,7 @@
 /** What `holdfast gateway` does: reads its configuration, serves until it is told to stop, reads it again when it changes. */
 import { readFileSync, watch, type FSWatcher } from "node:fs"
 import { basename, dirname } from "node:path"
+import { setFlagsFromString } from "node:v8"
 import * as Effect from "effect/Effect"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import { makeBudgets } from "./budgets.ts"
@@ -15,6 +16,12 @@ import { startServer, type GatewayServer } from "./server.ts"
 const graceMillis = 30_000
 /** A file that is being written changes several times: it is read when it has rested for so long. */
 const settleMillis = 200
+
+/**
+ * What the heap may grow by before it is cleaned, percent of what lives in it. Left alone V8 lets it grow to several times
+ * that on a large machine: a gateway whose requests hold 30 MB would take 200 MB from its neighbours.
+ */
+const heapGrowingPercent = 50
 
 const readText = (path: string): string => {
   try {
@@ -96,9 +103,10 @@ const reloader =
   }
 
 export const serve = Effect.fnUntraced(function* (path: string | null, port: number | null, config: GatewayConfig) {
+  yield* Effect.sync(() => setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`))
   let server: GatewayServer | null = null
   const budgets = makeBudgets(() => Date.now())
-  const shared = makeShared(budgets, () => server?.inFlight() ?? 0)
+  const shared = makeShared(budgets, () => server?.inFlight() ?? 0, { keptBytes: () => server?.keptBytes() ?? 0 })
   const onFault = (cause: unknown): void =>
     say(`holdfast: a request could not be handled (${cause instanceof Error ? cause.name : typeof cause})`)
   const started = yield* Effect.tryPromise({
