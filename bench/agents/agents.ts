@@ -95,4 +95,37 @@ const pi: Agent = {
   }
 }
 
-export const agents: ReadonlyArray<Agent> = [qwen, codex, pi]
+/** Its package starts a program of its platform, which stands in another package beside it. */
+const opencode: Agent = {
+  name: "opencode",
+  wire: "chat",
+  bin: "opencode",
+  start: ({ home, folder, origin, model, task }) => {
+    const provider = {
+      npm: "@ai-sdk/openai-compatible",
+      name: "scripted",
+      options: { baseURL: `${origin}/v1`, apiKey: "none" },
+      models: { [model]: { name: model, tool_call: true, limit: { context: 200_000, output: 8_192 } } }
+    }
+    put(
+      join(home, ".config", "opencode"),
+      "opencode.json",
+      JSON.stringify({
+        provider: { scripted: provider },
+        model: `scripted/${model}`,
+        small_model: `scripted/${model}`,
+        autoupdate: false,
+        share: "disabled",
+        permission: { "*": "allow" },
+        // The name of the session would be one more request.
+        agent: { title: { disable: true } }
+      })
+    )
+    return {
+      args: ["run", "--pure", "--dir", folder, "--title", "task", "--model", `scripted/${model}`, task],
+      env: { OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_DISABLE_LSP_DOWNLOAD: "1" }
+    }
+  }
+}
+
+export const agents: ReadonlyArray<Agent> = [qwen, codex, pi, opencode]
