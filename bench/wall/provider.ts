@@ -28,6 +28,8 @@ export interface Provider {
 /** Seconds of the wall's clock are `unit` milliseconds: 1,000 in a full run, fewer in a fast one. */
 export interface ProviderOptions {
   readonly unit: number
+  /** Each response has an id of its own, as real ones have; otherwise all have the same. */
+  readonly ownIds?: boolean
 }
 
 interface Call {
@@ -39,6 +41,8 @@ interface Call {
   readonly lastRole: string | null
   readonly response: ServerResponse
   readonly request: IncomingMessage
+  /** Stands in the place of the id that all answers have; null = that one. */
+  readonly id: string | null
 }
 
 const sleep = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
@@ -93,7 +97,8 @@ const stream = async (call: Call, unit: number, course: Course = {}): Promise<vo
   const write = async (event: string): Promise<boolean> => {
     events += 1
     if (response.destroyed) return false
-    response.write(events === 10 && course.tenth !== undefined ? course.tenth : event)
+    const own = call.id === null ? event : event.replaceAll("resp_wall", call.id)
+    response.write(events === 10 && course.tenth !== undefined ? course.tenth : own)
     await sleep(unit / 50)
     return true
   }
@@ -165,7 +170,8 @@ export const startProvider = async (options: ProviderOptions): Promise<Provider>
     // The name may carry what tells runs apart: `s01-live-chat`.
     const fault = all[model] ?? all[model.split(":")[0] ?? ""]
     if (fault === undefined) return void response.writeHead(404).end("{}")
-    await fault({ wire, model, before, sinceBegin: now() - beganAt, lastRole, request, response })
+    const id = options.ownIds === true ? `resp_${asked.length}` : null
+    await fault({ wire, model, before, sinceBegin: now() - beganAt, lastRole, request, response, id })
   }
   const server: Server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy())

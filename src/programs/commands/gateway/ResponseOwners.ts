@@ -68,6 +68,16 @@ const watched = (source: ByteSource, found: (id: string) => void): ByteSource =>
   }
 }
 
+/** The answer itself; `found` is told the id of the response in it, as soon as it is read. */
+export const withResponseId = (answer: Answer, found: (id: string) => void): Answer => {
+  const { body, status } = answer
+  if (status >= 300) return answer
+  if (isSource(body)) return { ...answer, body: watched(body, found) }
+  const id = idIn(parsedObject(typeof body === "string" ? body : Buffer.from(body).toString("utf8")))
+  if (id !== null) found(id)
+  return answer
+}
+
 export const makeResponseOwners = (): ResponseOwners => {
   const owners = new Map<string, Owner>()
   const put = (id: string, owner: Owner): void => {
@@ -79,13 +89,6 @@ export const makeResponseOwners = (): ResponseOwners => {
   }
   return {
     of: (id) => owners.get(id) ?? null,
-    noted: (answer, owner) => {
-      const { body, status } = answer
-      if (status >= 300) return answer
-      if (isSource(body)) return { ...answer, body: watched(body, (id) => put(id, owner)) }
-      const id = idIn(parsedObject(typeof body === "string" ? body : Buffer.from(body).toString("utf8")))
-      if (id !== null) put(id, owner)
-      return answer
-    }
+    noted: (answer, owner) => withResponseId(answer, (id) => put(id, owner))
   }
 }

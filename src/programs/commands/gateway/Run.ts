@@ -26,6 +26,8 @@ export class Run {
   isOver = false
   /** Epoch milliseconds; null = it runs. */
   endedAt: number | null = null
+  /** What else it is known by: the id of the response in it. */
+  response: string | null = null
   private failure: { readonly reason: unknown } | null = null
   private waiting: Array<() => void> = []
   /** Goes on reading the provider, when a client has caught up; null = nobody is that far behind. */
@@ -45,6 +47,11 @@ export class Run {
   /** Bytes of memory it holds. */
   get held(): number {
     return this.blocks.length * blockBytes
+  }
+
+  /** It has ended, and not as it should. */
+  get hasFailed(): boolean {
+    return this.failure !== null
   }
 
   get isRead(): boolean {

@@ -1,5 +1,5 @@
 /** A call of one of the three APIs: read, checked, given its route; and joined to its run when it names one. */
-import { createHash } from "node:crypto"
+import { createHash, randomUUID } from "node:crypto"
 import { parsedObject, type Json } from "../../../domain/chat/json.ts"
 import type { Answer } from "./Answer.ts"
 import * as answers from "./answers.ts"
@@ -7,6 +7,8 @@ import { askOnce, type ReadCall } from "./askUpstream.ts"
 import type { GatewayConfig, ResolvedRoute } from "./GatewayConfig.ts"
 import type { Wire } from "./GatewayParts.ts"
 import { goneSignal, readRequestBody } from "./httpBridge.ts"
+import { ownName } from "./rejoin.ts"
+import { withResponseId } from "./ResponseOwners.ts"
 import type { Visit } from "./Visit.ts"
 
 /** Names of models are short; a longer one is no name. */
@@ -61,7 +63,7 @@ const read = async ({ parts, request }: Visit, wire: Wire): Promise<Read> => {
 /** A run is its caller's: the id of another key is another run. */
 const onRun = async (visit: Visit, call: ReadCall, id: string): Promise<Answer> => {
   const { wire } = call
-  const { request, runs, key, target } = visit
+  const { request, runs, target } = visit
   if (!/^[\w.:-]{1,128}$/.test(id))
     return answers.badRequest(wire, "The header x-holdfast-run-id is not 1 to 128 letters, digits or any of _ . : -")
   const given = String(request.headers["x-holdfast-offset"] ?? "0")
@@ -70,9 +72,13 @@ const onRun = async (visit: Visit, call: ReadCall, id: string): Promise<Answer> 
   const digest = createHash("sha256").update(`${target.path}\n${call.text}`).digest("hex")
   // Leaving does not end it: that is what the id is there for.
   const goesOn = new AbortController().signal
-  const attached = await runs.attach(`${key?.name ?? ""}\u0000${id}`, digest, Number(given), () =>
-    askOnce(visit, call, goesOn)
-  )
+  const name = ownName(visit, id)
+  const attached = await runs.attach(name, digest, Number(given), async () => {
+    const answer = await askOnce(visit, call, goesOn)
+    return wire === "responses"
+      ? withResponseId(answer, (response) => runs.name(name, ownName(visit, response)))
+      : answer
+  })
   switch (attached._tag) {
     case "Answer":
       return attached.answer
@@ -85,10 +91,15 @@ const onRun = async (visit: Visit, call: ReadCall, id: string): Promise<Answer> 
   }
 }
 
+/** A background response goes on without its client; its stream is a run, so that its own id finds it. */
+const goesOnByItself = ({ wire, body }: ReadCall): boolean =>
+  wire === "responses" && body["background"] === true && body["stream"] === true
+
 export const onNative = async (visit: Visit, wire: Wire): Promise<Answer> => {
   const found = await read(visit, wire)
   if (found._tag === "Refused") return found.answer
   const id = visit.request.headers["x-holdfast-run-id"]
-  if (id === undefined || id === "") return askOnce(visit, found.call, goneSignal(visit.response))
-  return onRun(visit, found.call, String(id))
+  if (id !== undefined && id !== "") return onRun(visit, found.call, String(id))
+  if (goesOnByItself(found.call)) return onRun(visit, found.call, randomUUID())
+  return askOnce(visit, found.call, goneSignal(visit.response))
 }

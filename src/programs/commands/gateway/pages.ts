@@ -9,8 +9,10 @@ import type { GatewayConfig, ResolvedRoute } from "./GatewayConfig.ts"
 import type { Shared } from "./Shared.ts"
 import type { RouteState } from "./WatchedHealth.ts"
 
-const modelsOf = (config: GatewayConfig): Answer => {
+/** null = no route has a name. */
+const modelsOf = (config: GatewayConfig): Answer | null => {
   const names = [...config.routes.keys()].filter((name) => !name.startsWith("*"))
+  if (names.length === 0) return null
   const data = names.map((id) => ({
     id,
     object: "model",

@@ -10,12 +10,22 @@ import type { GatewayCall, ProxiedCall, Wire } from "./GatewayParts.ts"
 import type { Shared } from "./Shared.ts"
 import { addressAt, headersFor, upstreamOf } from "./upstreams.ts"
 
-export const wireAt = (path: string): Wire =>
-  path.startsWith("/v1/messages") ? "messages" : path.startsWith("/v1/responses") ? "responses" : "chat"
+/** Paths that both APIs have are told apart by the header that Anthropic's clients send. */
+const wireAt = ({ target: { path }, headers }: Pick<ProxiedCall, "target" | "headers">): Wire => {
+  if (path.startsWith("/v1/messages")) return "messages"
+  if (path.startsWith("/v1/responses")) return "responses"
+  return headers["anthropic-version"] === undefined ? "chat" : "messages"
+}
 
 /** Other paths go where requests go that no route names. */
 const homeOf = (config: GatewayConfig, wire: Wire): ResolvedRoute | null =>
   config.routes.get(`* ${wire}`) ?? config.routes.get("*") ?? [...config.routes.values()][0] ?? null
+
+/** The only upstream there is may be of the other API: it is asked as its own clients ask it. */
+const spokenAt = ({ name }: ResolvedRoute, wire: Wire): Wire => {
+  if (name === "* messages") return "messages"
+  return name === "* chat" && wire === "messages" ? "chat" : wire
+}
 
 /** Longer bodies are files: no model is looked for in them. */
 const longestBody = 16 * 1024 * 1024
@@ -95,7 +105,7 @@ export const makePassing = (config: GatewayConfig, shared: Shared) => {
     call: Omit<ProxiedCall, "key">
   ): Promise<Answer> => {
     const { method, target, headers, body, signal } = call
-    const address = addressAt(upstream, target.path, target.query)
+    const address = addressAt(upstream, wire, target)
     const init = { method, headers: headersFor(upstream, wire, headers), signal }
     const answer = await sending(route, upstream)(
       address,
@@ -105,11 +115,10 @@ export const makePassing = (config: GatewayConfig, shared: Shared) => {
   }
   return {
     proxy: (call: ProxiedCall): Promise<Answer> => {
-      const wire = wireAt(call.target.path)
+      const wire = wireAt(call)
       const found = whereTo(config, shared, call, wire)
-      return found._tag === "Not"
-        ? Promise.resolve(found.answer)
-        : send(found.route, found.upstream, wire, { ...call, body: found.body })
+      if (found._tag === "Not") return Promise.resolve(found.answer)
+      return send(found.route, found.upstream, spokenAt(found.route, wire), { ...call, body: found.body })
     },
     /** A call of one of the three APIs that holds nothing that could be recovered: sent once, as it is. */
     asItIs: ({ wire, route, text, target, headers, signal }: GatewayCall): Promise<Answer> =>

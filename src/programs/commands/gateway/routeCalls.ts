@@ -102,7 +102,7 @@ export const makeRouteCalls = (shared: Shared, pass: (call: GatewayCall) => Prom
   }
   return async (call: GatewayCall): Promise<Answer> => {
     const { route, target, signal, fallback } = call
-    const url = addressAt(route.upstream, target.path, target.query)
+    const url = addressAt(route.upstream, call.wire, target)
     const address = addressOf(url)
     const found = address.wire === null ? null : seen(address.wire, call.text, call.body, route.model)
     if (address.wire === null || found === null) return pass(call)

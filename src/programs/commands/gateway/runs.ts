@@ -4,6 +4,7 @@
  */
 import { withLine } from "../../request/ByteSource.ts"
 import type { Answer } from "./Answer.ts"
+import { behindEvent } from "./behindEvent.ts"
 import { behindBytes, Run } from "./Run.ts"
 
 /** How long an answer is kept after its end. */
@@ -38,17 +39,36 @@ export type Attached =
 export interface Runs {
   /** Joins the run of this id, or begins it by asking. `digest` tells requests of one id apart. */
   readonly attach: (id: string, digest: string, offset: number, ask: () => Promise<Answer>) => Promise<Attached>
+  /** The run of this id is also known by the id of its response. */
+  readonly name: (id: string, response: string) => void
+  /** The events of a response behind this one; null = no run has them all, or it failed: its provider may know more. */
+  readonly rejoin: (response: string, after: number) => Promise<Answer | null>
   readonly bytes: () => number
   readonly count: () => number
 }
 
+const eventsBehind = async (run: Run | undefined, after: number): Promise<Answer | null> => {
+  if (run === undefined || run.hasFailed || run.base > 0) return null
+  const { status, lines } = await run.head
+  return {
+    status,
+    lines,
+    body: behindEvent(
+      run.reader(0, () => undefined),
+      after
+    )
+  }
+}
+
 export const makeRuns = (now: () => number, limits: RunLimits = defaults): Runs => {
   const runs = new Map<string, Run>()
+  const responses = new Map<string, Run>()
   let bytes = 0
   let sweptAt = -Infinity
 
   const forget = (id: string, run: Run): void => {
     if (runs.get(id) === run) runs.delete(id)
+    if (run.response !== null && responses.get(run.response) === run) responses.delete(run.response)
     bytes -= run.drop(Infinity)
   }
 
@@ -98,6 +118,16 @@ export const makeRuns = (now: () => number, limits: RunLimits = defaults): Runs 
       })
       const named = withLine(lines, "x-holdfast-run-id", id.slice(id.indexOf("\u0000") + 1))
       return { _tag: "Answer", answer: { status, lines: withLine(named, "x-holdfast-offset", String(offset)), body } }
+    },
+    name: (id, response) => {
+      const run = runs.get(id)
+      if (run === undefined) return
+      run.response = response
+      responses.set(response, run)
+    },
+    rejoin: (response, after) => {
+      sweep()
+      return eventsBehind(responses.get(response), after)
     },
     bytes: () => bytes,
     count: () => runs.size

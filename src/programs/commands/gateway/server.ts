@@ -13,6 +13,7 @@ import { makeFailedLately, type FailedLately } from "./failedLately.ts"
 import type { GatewayParts } from "./GatewayParts.ts"
 import { goneSignal, readRequestBody } from "./httpBridge.ts"
 import { onNative } from "./nativeVisit.ts"
+import { rejoin } from "./rejoin.ts"
 import { makeRuns, type Runs } from "./runs.ts"
 import { isOpenToAll, mayEnter, onwardFor, type Visit } from "./Visit.ts"
 import { writeAnswer } from "./writeAnswer.ts"
@@ -71,7 +72,10 @@ const answerTo = async (visit: Visit): Promise<Answer> => {
     case "Native":
       return onNative(visit, endpoint.wire)
     case "Proxied":
-      return onProxied(visit)
+      return (await rejoin(visit)) ?? onProxied(visit)
+    case "Models":
+      // A gateway that serves what is asked for has no names of its own: its upstream has.
+      return (await parts.page(endpoint)) ?? onProxied(visit)
     case "Unknown":
       return answers.notFound(wire, `There is nothing at ${request.method ?? "GET"} ${target.path.slice(0, 200)}.`)
     case "Crooked":

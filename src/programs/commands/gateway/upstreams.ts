@@ -2,14 +2,15 @@
 import * as Redacted from "effect/Redacted"
 import { profileNamed } from "../../../domain/provider/Profiles.ts"
 import type { Upstream } from "../../../layers/native/fetchOptions.ts"
+import type { Target } from "./endpoints.ts"
 import type { ResolvedUpstream } from "./GatewayConfig.ts"
 import type { Wire } from "./GatewayParts.ts"
 
 /** The address of an API below an upstream's. Anthropic's is often written without its version. */
-export const addressAt = (upstream: ResolvedUpstream, path: string, query: string): string => {
+export const addressAt = (upstream: ResolvedUpstream, wire: Wire, { path, query }: Target): string => {
   const below = path.replace(/^\/v1/, "")
   const isVersioned = /\/v\d+[a-z]*(\/|$)/.test(new URL(upstream.baseUrl).pathname)
-  return `${upstream.baseUrl}${isVersioned || !below.startsWith("/messages") ? "" : "/v1"}${below}${query}`
+  return `${upstream.baseUrl}${isVersioned || wire !== "messages" ? "" : "/v1"}${below}${query}`
 }
 
 /** The upstream's own key and headers, in the form its API reads. */

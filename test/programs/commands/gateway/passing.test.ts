@@ -197,3 +197,67 @@ describe("another path of the API", () => {
     assert.deepStrictEqual(left.asked[0]?.line, "DELETE /v1/files/file_1?purge=yes")
   })
 })
+
+describe("the list of models", () => {
+  const openWith = async (routes: object) => {
+    const left = await startUpstream("left")
+    const right = await startUpstream("right")
+    const value = {
+      listen: { port: 0 },
+      upstreams: {
+        left: { baseUrl: left.baseUrl, apiKey: "env:LEFT" },
+        // As Anthropic's address is written.
+        right: { baseUrl: right.baseUrl.replace("/v1", ""), apiKey: "env:RIGHT" }
+      },
+      routes
+    }
+    const config = resolveConfig("test", { value, placeOf: () => null }, environment)
+    const budgets = makeBudgets(() => Date.now())
+    const parts = makeParts(
+      config,
+      makeShared(budgets, () => 0)
+    )
+    const server = await startServer({ parts, budgets, onFault: () => undefined })
+    open.push(() => server.drain(0))
+    const list = async (path = "/v1/models", headers: Record<string, string> = {}) =>
+      (await (await fetch(`${server.address}${path}`, { headers })).json()) as Record<string, unknown>
+    return { left, right, list }
+  }
+  const both = {
+    "* chat": { upstream: "left" },
+    "* responses": { upstream: "left" },
+    "* messages": { upstream: "right" }
+  }
+
+  it("is the upstream's own where no route has a name, of the API whose client asks", async () => {
+    const { left, right, list } = await openWith(both)
+    assert.strictEqual((await list())["from"], "left")
+    assert.strictEqual((await list("/v1/models?limit=5", { "anthropic-version": "2023-06-01" }))["from"], "right")
+    assert.deepStrictEqual(
+      [left.asked, right.asked].map((all) => all.map(({ line, key }) => [line, key])),
+      [[["GET /v1/models", "Bearer key-left"]], [["GET /v1/models?limit=5", "undefined"]]]
+    )
+  })
+
+  it("is asked of the only upstream as its own clients ask it, whoever asks", async () => {
+    const { right, list } = await openWith({ "* messages": { upstream: "right" } })
+    assert.strictEqual((await list())["from"], "right")
+    assert.deepStrictEqual(
+      right.asked.map(({ line }) => line),
+      ["GET /v1/models"]
+    )
+    const other = await openWith({ "* chat": { upstream: "left" } })
+    assert.strictEqual((await other.list("/v1/models", { "anthropic-version": "2023-06-01" }))["from"], "left")
+    assert.strictEqual(other.left.asked[0]?.key, "Bearer key-left")
+  })
+
+  it("is the names of the routes where they have names, and no upstream is asked", async () => {
+    const { left, right, list } = await openWith({ large: { upstream: "left" }, "*": { upstream: "right" } })
+    const { data } = (await list()) as { readonly data: ReadonlyArray<{ readonly id: string }> }
+    assert.deepStrictEqual(
+      data.map(({ id }) => id),
+      ["large"]
+    )
+    assert.strictEqual(left.asked.length + right.asked.length, 0)
+  })
+})

@@ -104,6 +104,83 @@ describe("clients that are killed at any byte", () => {
   }, 600_000)
 })
 
+describe("a stream of the Responses API", () => {
+  const headers = { "content-type": "application/json" }
+  const begin = async () => {
+    const provider = await startProvider({ unit: 10 })
+    const value = {
+      listen: { port: 0 },
+      keys: ["env:ONE", "env:TWO"],
+      upstreams: { main: { baseUrl: provider.baseUrl } },
+      routes: { "*": { upstream: "main", policy: { backoff: { base: 1, factor: 1, cap: 1, jitter: 0 } } } }
+    }
+    const budgets = makeBudgets(() => Date.now())
+    const config = resolveConfig("test", { value, placeOf: () => null }, { ONE: "one", TWO: "two" })
+    const parts = makeParts(
+      config,
+      makeShared(budgets, () => 0)
+    )
+    const server = await startServer({ parts, budgets, onFault: () => undefined })
+    const close = async (): Promise<void> => {
+      await server.drain(0)
+      await provider.close()
+    }
+    return { provider, server, close }
+  }
+  const eventsOf = (text: string): ReadonlyArray<string> =>
+    text.split("\n\n").filter((event) => event.includes('"sequence_number":'))
+  const numberOf = (event: string): number => Number(/"sequence_number":(\d+)/.exec(event)?.[1])
+
+  it.each([
+    { how: "a background response", more: { background: true, store: true }, own: {} },
+    { how: "a response with a run id", more: {}, own: { "x-holdfast-run-id": "mine" } }
+  ])("is taken up behind any event by its own id, and its provider is asked once: $how", async ({ more, own }) => {
+    const { provider, server, close } = await begin()
+    try {
+      const body = JSON.stringify({ ...bodies.responses("ok"), ...more })
+      const mine = { ...headers, ...own, authorization: "Bearer one" }
+      // Killed behind its first events: their numbers are all that is known then.
+      const first = (await read(`${server.address}${pathOf.responses}`, body, mine, 2_000)).bytes.toString("utf8")
+      const seen = eventsOf(first.slice(0, first.lastIndexOf("\n\n")))
+      const behind = async (after: string, key = "one") => {
+        const url = `${server.address}${pathOf.responses}/resp_wall?stream=true${after}`
+        return fetch(url, { headers: { authorization: `Bearer ${key}` } })
+      }
+      const last = numberOf(seen.at(-1) ?? "")
+      const rest = eventsOf(await (await behind(`&starting_after=${last}`)).text())
+      const whole = eventsOf(await (await behind("")).text())
+      assert.deepStrictEqual(
+        whole.map(numberOf),
+        Array.from({ length: 68 }, (_, index) => index)
+      )
+      assert.deepStrictEqual([...seen, ...rest], [...whole])
+      for (const after of [0, 3, 40, 66, 67, 900]) {
+        const heard = eventsOf(await (await behind(`&starting_after=${after}`)).text())
+        assert.deepStrictEqual(heard, whole.slice(after + 1), String(after))
+      }
+      assert.strictEqual(provider.asked.length, 1)
+      // Another key's is another one: the provider answers nothing at this address, and is not asked for it.
+      assert.strictEqual((await behind("", "two")).status, 404)
+    } finally {
+      await close()
+    }
+  })
+
+  it("is aborted with its client when it is neither", async () => {
+    const { provider, server, close } = await begin()
+    try {
+      const mine = { ...headers, authorization: "Bearer one" }
+      await read(`${server.address}${pathOf.responses}`, JSON.stringify(bodies.responses("s09")), mine, 500)
+      for (let waited = 0; provider.openSockets() > 0 && waited < 2_000; waited += 5)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      assert.strictEqual(provider.openSockets(), 0)
+      assert.strictEqual(server.keptBytes(), 0)
+    } finally {
+      await close()
+    }
+  })
+})
+
 describe("a client that goes away", () => {
   it("ends its request at the provider at once, before and after its first byte", async () => {
     const provider = await startProvider({ unit: 1_000 })
