@@ -53,16 +53,15 @@ const shapeOf = (text: string): Shape => {
 
 const faultOf = (text: string): JsonFault => (/^\s*[{["]/.test(text) && shapeOf(text).isOpen ? "cut" : "not_json")
 
-/** Whether a value has more levels of lists and objects than this: looked at level by level, without recursion. */
+/** Whether a parsed value has more levels of lists and objects than this. Goes no deeper than the limit itself. */
 const isDeeperThan = (value: unknown, limit: number): boolean => {
-  let level: ReadonlyArray<object> = typeof value === "object" && value !== null ? [value] : []
-  for (let depth = 1; level.length > 0; depth += 1) {
-    if (depth > limit) return true
-    const next: Array<object> = []
-    for (const one of level)
-      for (const inner of Object.values(one)) if (typeof inner === "object" && inner !== null) next.push(inner)
-    level = next
+  if (typeof value !== "object" || value === null) return false
+  if (limit === 0) return true
+  if (Array.isArray(value)) {
+    for (let at = 0; at < value.length; at += 1) if (isDeeperThan(value[at], limit - 1)) return true
+    return false
   }
+  for (const key in value) if (isDeeperThan(Reflect.get(value, key), limit - 1)) return true
   return false
 }
 

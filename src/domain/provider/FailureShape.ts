@@ -23,7 +23,7 @@ const isSaid = (value: unknown): boolean => {
 
 /** A response that failed says so as its own state, or in the event that carries it. */
 export const hasFailed = (body: Json): boolean =>
-  body["type"] === "response.failed" || isObject(valueAt(body, "/response/error"))
+  body["type"] === "response.failed" || (isObject(body["response"]) && isObject(valueAt(body, "/response/error")))
 
 /** A failure that names itself one. */
 export const hasError = (body: Json): boolean =>

@@ -191,7 +191,9 @@ const finishPlaces: ReadonlyArray<Pointer> = ["/choices/0/finish_reason", "/delt
 
 /** A finish reason that reports a failure. */
 const finishFault = (profile: ProviderProfile, inBand: Answer, body: Json): Verdict | null => {
-  for (const raw of finishPlaces.map((place) => valueAt(body, place)).filter(isText)) {
+  for (const place of finishPlaces) {
+    const raw = valueAt(body, place)
+    if (!isText(raw)) continue
     const code = knownWord(profile, raw, profile.finishFaults)
     const kind = code === null ? null : finishFaultOf(profile, code)
     if (kind !== null) return { ...verdictOf(profile, inBand, body, kind), code }
@@ -235,7 +237,8 @@ export const inBandFault = (profile: ProviderProfile, answer: Answer, place: InB
 
 /** A finish word, and the words of one that names a filter first: `function_call_filter: MALFORMED_FUNCTION_CALL`. */
 const finishWords = (profile: ProviderProfile, raw: string): ReadonlyArray<string> => {
-  const [filter = "", ...reasons] = profile.exact ? [] : raw.split(":").map((word) => word.trim())
+  if (profile.exact || !/[:\s]/.test(raw)) return [raw]
+  const [filter = "", ...reasons] = raw.split(":").map((word) => word.trim())
   return [raw, ...reasons, filter]
 }
 
@@ -256,6 +259,7 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
 
 /** null = not known to the profile: the reply is malformed. */
 export const finishReasonOf = (profile: ProviderProfile, raw: string): FinishReason | null => {
-  const table = { ...finishReasons, ...profile.finishReasons }
-  return table[knownWord(profile, raw, table) ?? ""] ?? null
+  const own = profile.finishReasons
+  const word = finishWords(profile, raw).find((one) => Object.hasOwn(own, one) || Object.hasOwn(finishReasons, one))
+  return word === undefined ? null : (own[word] ?? finishReasons[word] ?? null)
 }

@@ -6,6 +6,15 @@ import { isCount, isObject, isText, type Json } from "../chat/json.ts"
 
 export type Fields = Record<string, unknown>
 
+const none: Json = Object.freeze({})
+
+/** A field may have the name of what every object has: an assignment to that one is none. */
+const setOwn = (fields: Fields, key: string, value: unknown): void => {
+  if (key === "__proto__")
+    Object.defineProperty(fields, key, { value, enumerable: true, writable: true, configurable: true })
+  else fields[key] = value
+}
+
 /** Texts that come in pieces; every other text is replaced by the latest. */
 const growing = new Set(["text", "thinking", "summary", "content", "transcript", "data", "arguments", "input"])
 
@@ -34,6 +43,7 @@ const joined = (key: string, before: unknown, after: unknown): unknown => {
 
 /** Adds pieces of a message, by key; null says nothing. */
 export const withPieces = (fields: Fields, pieces: Json): Fields => {
+  if (pieces === none) return fields
   for (const [key, value] of Object.entries(pieces)) {
     if (value === null || value === undefined) continue
     fields[key] = fields[key] === undefined ? value : joined(key, fields[key], value)
@@ -41,16 +51,13 @@ export const withPieces = (fields: Fields, pieces: Json): Fields => {
   return fields
 }
 
-const none: Json = Object.freeze({})
-
 /** The fields of an object that are not among the known ones; null is nothing. Most objects have none of them. */
 export const further = (object: Json, known: ReadonlySet<string>): Json => {
   let found: Record<string, unknown> | null = null
   for (const key of Object.keys(object)) {
     if (known.has(key) || object[key] === null) continue
     found ??= {}
-    // A field may have the name of what every object has.
-    Object.defineProperty(found, key, { value: object[key], enumerable: true, writable: true, configurable: true })
+    setOwn(found, key, object[key])
   }
   return found ?? none
 }

@@ -58,7 +58,7 @@ const withPart = (content: Content, part: unknown): Content => {
 
 export const readContent = (context: ReadContext, deviations: Deviations, raw: unknown): Content | Flaw => {
   if (raw === undefined || raw === null) return none
-  if (isText(raw)) return { ...none, text: raw }
+  if (isText(raw)) return { text: raw, thinking: "", others: none.others }
   if (context.profile.exact || !Array.isArray(raw)) return flaw("content_not_text")
   deviations.note("content_in_parts")
   return raw.reduce<Content>(withPart, none)

@@ -18,6 +18,7 @@ import { nativePolicy, type NativePolicy } from "../../programs/request/nativePo
 import { HealthStore } from "../../services/HealthStore.ts"
 import { identityFor } from "../provider/clientIdentity.ts"
 import { exchangeOver, type Exchange } from "../provider/exchange.ts"
+import { remembered } from "../provider/remembered.ts"
 import type { Target } from "../provider/nativeSender.ts"
 import type { Fetch } from "../provider/undiciFetch.ts"
 import * as HealthMemory from "../stores/HealthMemory.ts"
@@ -106,19 +107,14 @@ export const profileOf = (wire: NativeWire["name"], url: string, own: ProviderPr
   return claimed === generic && wire === "messages" ? anthropic : claimed
 }
 
-/** Policies by what decides them, profiles by address: most requests of a program are alike. */
-const remembered = 256
+/** Policies by what decides them: most requests of a program are alike. */
+const mostPolicies = 256
 
+/** Profiles by address. */
 const rememberedProfiles = (): typeof profileOf => {
-  const known = new Map<string, ProviderProfile>()
-  return (wire, url, own) => {
-    if (own !== undefined) return own
-    const key = `${wire} ${url}`
-    const found = known.get(key) ?? profileOf(wire, url, undefined)
-    if (known.size >= remembered) known.clear()
-    known.set(key, found)
-    return found
-  }
+  const of = (wire: NativeWire["name"]) => remembered((url) => profileOf(wire, url, undefined))
+  const known = { chat: of("chat"), responses: of("responses"), messages: of("messages") }
+  return (wire, url, own) => own ?? known[wire](url)
 }
 
 /** What a request brings along beside what its API knows. */
@@ -186,6 +182,8 @@ const policyKey = (view: RequestView, model: string, fallback: string | null): s
     view.isBackground
   ].join("|")
 
+const originOf = remembered((url) => new URL(url).origin)
+
 const targetOf = (
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -199,7 +197,7 @@ const targetOf = (
     headers,
     exchange: sending.exchange,
     profile,
-    identity: () => (identity ??= identityFor({ baseUrl: new URL(url).origin, account, own: sending.own }))
+    identity: () => (identity ??= identityFor({ baseUrl: originOf(url), account, own: sending.own }))
   }
 }
 
@@ -279,7 +277,7 @@ export const makeNativeCalls = (
     const found = policies.get(key)
     if (found !== undefined) return found
     const made = nativePolicy(routes.base, routesFor(routes, model, incoming), view, truncation)
-    if (policies.size >= remembered) policies.clear()
+    if (policies.size >= mostPolicies) policies.clear()
     policies.set(key, made)
     return made
   }

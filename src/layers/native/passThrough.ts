@@ -36,7 +36,7 @@ export interface PassedCall {
   readonly incoming: {
     readonly url: string
     readonly method: string
-    readonly headers: Headers
+    readonly headers: Readonly<Record<string, string>>
     readonly signal: AbortSignal | null
     /** null = a body that can be read only once. */
     readonly text: string | null

@@ -12,6 +12,7 @@ import { remember } from "./failureStore.ts"
 import { checkOptions, type NativePolicyInput, type RecoveredFetchOptions } from "./fetchOptions.ts"
 import { makeNativeCalls, sendingOver, type NativeCalls, type NativeIncoming } from "./nativeCalls.ts"
 import { withRealId } from "./realIds.ts"
+import { remembered } from "../provider/remembered.ts"
 import { toResponse } from "./NativeResponse.ts"
 import { passThrough } from "./passThrough.ts"
 
@@ -20,7 +21,8 @@ export type { NativePolicyInput, RecoveredFetchOptions, Upstream } from "./fetch
 interface Incoming {
   readonly url: string
   readonly method: string
-  readonly headers: Headers
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
   readonly signal: AbortSignal | null
   readonly init: RequestInit
   /** null = not a text that can be looked at. */
@@ -35,6 +37,15 @@ const textOf = (body: unknown): string | null => {
   return null
 }
 
+const plainHeaders = (given: RequestInit["headers"]): Record<string, string> => {
+  const headers = given instanceof Headers ? given : new Headers(given)
+  const plain: Record<string, string> = {}
+  headers.forEach((value, name) => {
+    plain[name] = value
+  })
+  return plain
+}
+
 /** The call as one shape, whatever was given to fetch. */
 const incomingOf = async (input: string | URL | Request, init: RequestInit = {}): Promise<Incoming> => {
   const request = input instanceof Request ? input : null
@@ -45,22 +56,21 @@ const incomingOf = async (input: string | URL | Request, init: RequestInit = {})
   return {
     url: request === null ? String(input) : request.url,
     method: (method ?? request?.method ?? "GET").toUpperCase(),
-    headers: new Headers(headers ?? request?.headers),
+    headers: plainHeaders(headers ?? request?.headers),
     signal: signal ?? request?.signal ?? null,
     init: rest,
     text
   }
 }
 
-/** Names in lower case. An SDK's own time-out that was lifted says nothing to a server. */
-const plainHeaders = (headers: Headers): Record<string, string> => {
-  const plain: Record<string, string> = {}
-  headers.forEach((value, name) => {
-    plain[name] = value
-  })
-  if (Number(plain["x-stainless-timeout"]) >= 2_147_483) delete plain["x-stainless-timeout"]
-  return plain
+/** An SDK's own time-out that was lifted says nothing to a server. */
+const withoutLifted = (headers: Incoming["headers"]): Incoming["headers"] => {
+  if (!(Number(headers["x-stainless-timeout"]) >= 2_147_483)) return headers
+  const { "x-stainless-timeout": _, ...others } = headers
+  return others
 }
+
+const knownAddress = remembered(addressOf)
 
 /** An answer as a Response whose failure can be found by its headers, also one that comes behind them. */
 const respond = async (
@@ -97,19 +107,19 @@ export const recoveredFetch = (
   checkOptions(options)
   const inner: Fetch = options.fetch ?? ((input, init) => fetch(input, init))
   const calls = makeNativeCalls(policy, options, sendingOver(inner))
-  const isOurs = (url: string): boolean =>
-    options.baseUrl === undefined || new URL(url).origin === new URL(options.baseUrl).origin
+  const own = options.baseUrl === undefined ? null : new URL(options.baseUrl).origin
+  const isOurs = remembered((url) => own === null || new URL(url).origin === own)
 
   return async (input, init) => {
     const shown = input instanceof Request ? input.url : String(input)
     if (!/^https?:/i.test(shown) || !isOurs(shown)) return inner(input, init)
     const incoming = await incomingOf(input, init)
     const { text, headers, url, signal } = incoming
-    const address = addressOf(shown)
+    const address = knownAddress(shown)
     const { wire } = address
     const body = wire !== null && incoming.method === "POST" && text !== null ? parsedObject(text) : null
     const view = wire === null || body === null || text === null ? null : wire.view(body, text)
-    const isSigned = (headers.get("authorization") ?? "").startsWith("AWS4-")
+    const isSigned = (headers["authorization"] ?? "").startsWith("AWS4-")
     if (wire === null || view === null || text === null || isSigned)
       return passThrough({
         services: calls.services,
@@ -120,7 +130,7 @@ export const recoveredFetch = (
         isRepeatable: incoming.method === "GET" || incoming.method === "HEAD" || address.isRepeatable,
         requestId: calls.nextId()
       })
-    const native = { url, address, wire, view, text, headers: plainHeaders(headers), init: incoming.init, signal }
+    const native = { url, address, wire, view, text, headers: withoutLifted(headers), init: incoming.init, signal }
     return respond(calls, native, options)
   }
 }

@@ -1,5 +1,6 @@
 /** Which headers of an answer may be looked at. Everything else, cookies and echoes of keys included, stays outside. */
 import * as Result from "effect/Result"
+import { remembered } from "./remembered.ts"
 
 const allowed = new Set([
   "content-type",
@@ -18,8 +19,11 @@ const allowed = new Set([
 /** Families of rate-limit headers: OpenAI's, Anthropic's, Azure's and the draft standard's. */
 const allowedPrefixes = ["x-ratelimit-", "anthropic-ratelimit-", "ratelimit-", "ratelimitbysize-", "x-tokenlimit-"]
 
-const isAllowed = (name: string): boolean =>
-  allowed.has(name) || allowedPrefixes.some((prefix) => name.startsWith(prefix))
+/** The name in lower case, when its header may be looked at. */
+const allowedName = remembered((name) => {
+  const lower = name.toLowerCase()
+  return allowed.has(lower) || allowedPrefixes.some((prefix) => lower.startsWith(prefix)) ? lower : null
+})
 
 /** The allowed headers, names in lower case; one that echoes a secret is not allowed. */
 export const allowedHeaders = (
@@ -28,8 +32,8 @@ export const allowedHeaders = (
 ): Record<string, string> => {
   const kept: Record<string, string> = {}
   for (const [name, value] of lines) {
-    const lower = name.toLowerCase()
-    if (isAllowed(lower) && !secrets.keys.some((key) => value.includes(key))) kept[lower] = value
+    const lower = allowedName(name)
+    if (lower !== null && !secrets.keys.some((key) => value.includes(key))) kept[lower] = value
   }
   return kept
 }
@@ -57,8 +61,10 @@ const isCommon = (name: string): boolean =>
 
 const isCredential = (name: string): boolean => /auth|key|token|secret|cookie|credential|password|signature/.test(name)
 
+const kindOf = remembered((name) => (isCommon(name) ? "common" : isCredential(name) ? "credential" : "own"))
+
 /** As it is, and as it stands in an address. */
-const spellings = (value: string): ReadonlyArray<string> => [value, encodeURIComponent(value)]
+const spellings = remembered((value): ReadonlyArray<string> => [value, encodeURIComponent(value)])
 
 const decoded = (part: string): string =>
   Result.getOrElse(
@@ -97,10 +103,11 @@ export const secretsOf = (sent: Sent | undefined): Secrets => {
   const keys = [...addressSecrets(sent.url)]
   const values: Array<string> = []
   for (const [name, value] of linesOf(sent.headers)) {
-    if (isCommon(name)) continue
+    const kind = kindOf(name)
+    if (kind === "common") continue
     // `Bearer`, `Basic` and the like are no part of the secret.
     const word = value.replace(/^\w+ +/, "")
-    if (isCredential(name)) keys.push(word)
+    if (kind === "credential") keys.push(word)
     else values.push(value)
   }
   let all: ReadonlyArray<string> | null = null

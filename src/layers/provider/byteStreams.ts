@@ -44,21 +44,28 @@ export const sourceOf = (stream: ReadableStream<Uint8Array>): ByteSource => {
 export const streamOf = (source: ByteSource, onCancel: () => void = () => undefined): ReadableStream<Uint8Array> =>
   new ReadableStream<Uint8Array>(
     {
-      pull: (controller) =>
-        new Promise<void>((resolve, reject) => {
+      pull: (controller) => {
+        const give = (): boolean => {
+          const bytes = source.take()
+          if (bytes === undefined) return false
+          if (bytes === null) controller.close()
+          else controller.enqueue(bytes)
+          return true
+        }
+        // What is there already costs no promise.
+        if (give()) return undefined
+        return new Promise<void>((resolve, reject) => {
           const next = (): void => {
             try {
-              const bytes = source.take()
-              if (bytes === undefined) return source.whenReady(next)
-              if (bytes === null) controller.close()
-              else controller.enqueue(bytes)
-              resolve()
+              if (give()) resolve()
+              else source.whenReady(next)
             } catch (reason) {
               reject(reason)
             }
           }
-          next()
-        }),
+          source.whenReady(next)
+        })
+      },
       cancel: () => {
         onCancel()
         return source.cancel() ?? undefined

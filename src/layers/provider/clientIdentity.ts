@@ -4,6 +4,7 @@
  */
 import { shownAddress } from "../../domain/provider/address.ts"
 import type { ModelClient } from "../../services/ModelClient.ts"
+import { remembered } from "./remembered.ts"
 
 /** Numbers of objects that have no name of their own. An object keeps its number as long as it lives. */
 const numbers = new WeakMap<object, number>()
@@ -38,12 +39,17 @@ const hasSecrets = (address: string): boolean => {
   return username !== "" || password !== "" || search !== ""
 }
 
+/** An address may hold a key: its digest tells it apart. */
+const shownFor = remembered((baseUrl) =>
+  hasSecrets(baseUrl) ? `${shownAddress(baseUrl)} ${digest(baseUrl, 0x811c9dc5)}` : baseUrl
+)
+
+const nameOf = remembered((account) => ` ${digest(account, 0x811c9dc5)}${digest(account, 0x2f0b4c47)}`)
+
 /** The same for two clients of one provider and key, also in another process, unless they have parts of their own. */
 export const identityFor = ({ baseUrl, account, own }: Credentials): string => {
-  const who = account === null ? "" : ` ${digest(account, 0x811c9dc5)}${digest(account, 0x2f0b4c47)}`
-  // An address may hold a key: its digest tells it apart.
-  const shown = hasSecrets(baseUrl) ? `${shownAddress(baseUrl)} ${digest(baseUrl, 0x811c9dc5)}` : baseUrl
-  return `${shown}${who}${own === null ? "" : ` #${numberOf(own)}`}`
+  const who = account === null ? "" : nameOf(account)
+  return `${shownFor(baseUrl)}${who}${own === null ? "" : ` #${numberOf(own)}`}`
 }
 
 /** A client without an identity of its own shares with no other client object. */

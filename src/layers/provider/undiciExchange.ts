@@ -5,6 +5,7 @@
 import type { Dispatcher } from "undici"
 import type { ByteSource, HeadLines } from "../../programs/request/ByteSource.ts"
 import { withExchange, type Begun, type Exchange, type Outgoing } from "./exchange.ts"
+import { remembered } from "./remembered.ts"
 import * as UndiciFetch from "./undiciFetch.ts"
 
 /** Bytes that may wait before the reads stop. */
@@ -36,6 +37,8 @@ class UndiciExchange implements Dispatcher.DispatchHandler, ByteSource {
   private size = 0
   private isPaused = false
   private hasBegun = false
+  /** Bytes that are still to come by what the head says; NaN = it does not say. */
+  private missing = Number.NaN
   private isOver = false
   private isLeft = false
   private failure: { readonly reason: unknown } | null = null
@@ -63,6 +66,8 @@ class UndiciExchange implements Dispatcher.DispatchHandler, ByteSource {
     // An early hint is no answer.
     if (status < 200 || this.hasBegun) return
     this.hasBegun = true
+    this.missing =
+      headers["content-encoding"] === undefined ? Number(headers["content-length"] ?? Number.NaN) : Number.NaN
     this.told({ answer: { status, lines: linesOf(headers), body: isBodiless(status) ? null : this } })
   }
 
@@ -74,7 +79,10 @@ class UndiciExchange implements Dispatcher.DispatchHandler, ByteSource {
       this.isPaused = true
       controller.pause()
     }
-    this.wake()
+    this.missing -= chunk.length
+    // The end is told right behind the last bytes: a reader takes both at once.
+    if (this.missing === 0) queueMicrotask(() => this.wake())
+    else this.wake()
   }
 
   onResponseEnd(): void {
@@ -137,16 +145,16 @@ class UndiciExchange implements Dispatcher.DispatchHandler, ByteSource {
   }
 }
 
+/** Where an address leads, in the dispatcher's words. */
+const placeOf = remembered((url: string) => {
+  const { protocol, host, pathname, search } = new URL(url)
+  return { origin: `${protocol}//${host}`, path: pathname + search }
+})
+
 /** The dispatcher's own words for a request. */
 const optionsOf = ({ url, method, headers, body }: Outgoing): Dispatcher.DispatchOptions => {
-  const { protocol, host, pathname, search } = new URL(url)
-  return {
-    origin: `${protocol}//${host}`,
-    path: pathname + search,
-    method: method as Dispatcher.HttpMethod,
-    headers,
-    body
-  }
+  const { origin, path } = placeOf(url)
+  return { origin, path, method: method as Dispatcher.HttpMethod, headers, body }
 }
 
 /** Over the process's shared agent; null = undici is not here. */

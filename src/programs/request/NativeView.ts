@@ -45,10 +45,22 @@ export interface ViewOptions {
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
+/** Whether these are pieces of one read, each right behind the other. */
+const areNeighbours = (blocks: ReadonlyArray<Uint8Array>): boolean =>
+  blocks.every((block, at) => {
+    const before = blocks[at - 1]
+    return (
+      before === undefined ||
+      (before.buffer === block.buffer && before.byteOffset + before.byteLength === block.byteOffset)
+    )
+  })
+
 const joined = (blocks: ReadonlyArray<Uint8Array>): Uint8Array => {
   const [first] = blocks
   if (blocks.length === 1 && first !== undefined) return first
-  const all = new Uint8Array(blocks.reduce((sum, block) => sum + block.length, 0))
+  const size = blocks.reduce((sum, block) => sum + block.length, 0)
+  if (first !== undefined && areNeighbours(blocks)) return new Uint8Array(first.buffer, first.byteOffset, size)
+  const all = new Uint8Array(size)
   let at = 0
   for (const block of blocks) {
     all.set(block, at)
@@ -125,8 +137,8 @@ export class NativeView {
   /** The id under which the client knows an answer that went on over several attempts. */
   shownId: string | null = null
   private isTakenUp = false
-  /** What the last event has brought. */
-  last: Brought = broughtBy([])
+  /** What one read lets through goes on in one piece; null = no read is looked at. */
+  private batch: Array<Uint8Array> | null = null
 
   constructor(options: ViewOptions) {
     this.options = options
@@ -171,6 +183,22 @@ export class NativeView {
 
   /** One network read. What ends the stream early; null = nothing. `onBrought` is told of every event. */
   feed(bytes: Uint8Array, usage: UsageRepair | null, onBrought: (brought: Brought) => void): Problem | null {
+    const batch: Array<Uint8Array> = []
+    this.batch = batch
+    try {
+      return this.read(bytes, usage, onBrought)
+    } finally {
+      this.batch = null
+      if (batch.length > 0) this.options.write(joined(batch))
+    }
+  }
+
+  private write(bytes: Uint8Array): void {
+    if (this.batch === null) this.options.write(bytes)
+    else this.batch.push(bytes)
+  }
+
+  private read(bytes: Uint8Array, usage: UsageRepair | null, onBrought: (brought: Brought) => void): Problem | null {
     for (const block of this.splitter.feed(bytes)) {
       const problem = this.onBlock(block, usage, onBrought)
       // Behind the word that ends an answer nothing can be wrong with it any more.
@@ -240,7 +268,8 @@ export class NativeView {
     const problem = reader.onEvent(block.event, data)
     if (problem !== null) return problem
     if (!reader.done) this.events += 1
-    const brought = broughtBy(reader.parts.splice(0))
+    const brought = broughtBy(reader.parts)
+    reader.parts.length = 0
     onBrought(brought)
     const isOutput = brought.text !== null || brought.reasoning
     if (!isOutput && !brought.call && data.trim() !== "[DONE]" && !isJson(data))
@@ -263,7 +292,7 @@ export class NativeView {
     if (this.events === 0 && this.lead.length < longestWords)
       this.lead += decoder.decode(block.bytes.subarray(0, longestWords))
     const isQuiet = this.held.length === 0 && !this.options.isVerified && this.hasShown
-    if (isQuiet) this.options.write(block.bytes)
+    if (isQuiet) this.write(block.bytes)
     else this.hold({ block, text: null, isReasoning: false, isComment: true })
     return null
   }
@@ -338,11 +367,14 @@ export class NativeView {
     if (held.length === 0) return
     for (const one of held) this.note(one)
     if (this.stitcher === null) {
-      this.options.write(joined(held.map(({ block }) => block.bytes)))
+      const [only] = held
+      this.write(
+        held.length === 1 && only !== undefined ? only.block.bytes : joined(held.map(({ block }) => block.bytes))
+      )
       return
     }
     const out = held.map((one) => this.rendered(one, usage)).join("")
-    if (out !== "") this.options.write(encoder.encode(out))
+    if (out !== "") this.write(encoder.encode(out))
   }
 
   /** What the client has now. */

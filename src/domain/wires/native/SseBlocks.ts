@@ -24,8 +24,7 @@ interface Fields {
 const dataField = "data: "
 
 /** Fields of a block, by the rules of event streams. */
-const fieldsOf = (bytes: Uint8Array): Fields => {
-  const text = decoder.decode(bytes)
+const fieldsOf = (text: string): Fields => {
   // Nearly every event: one line of data, line feeds alone.
   const isPlain = text.startsWith(dataField) && text.indexOf("\n") === text.length - 2 && !text.includes("\r")
   return isPlain ? { event: undefined, data: text.slice(dataField.length, -2) } : allFieldsOf(text)
@@ -44,6 +43,13 @@ const allFieldsOf = (text: string): Fields => {
     else if (name === "event") event = value
   }
   return { event, data }
+}
+
+/** Behind the blank line that ends the block which begins here; null = it is not there yet. Line feeds only. */
+const endOfBlock = (text: string, from: number): number | null => {
+  if (text.charCodeAt(from) === lineFeed) return from + 1
+  const blank = text.indexOf("\n\n", from)
+  return blank === -1 ? null : blank + 2
 }
 
 const joined = (left: Uint8Array, right: Uint8Array): Uint8Array => {
@@ -69,6 +75,31 @@ export class SseBlocks {
   }
 
   feed(read: Uint8Array): ReadonlyArray<SseBlock> {
+    const isPlain = this.size === 0 && this.isLineStart && !this.afterReturn && !read.includes(carriageReturn)
+    const text = isPlain ? decoder.decode(read) : ""
+    // A character for each byte: places in the text are places in the read.
+    return isPlain && text.length === read.length ? this.feedPlain(read, text) : this.feedBytes(read)
+  }
+
+  /** A read that begins with a block and has line feeds only, the blocks of which need not be looked for byte by byte. */
+  private feedPlain(read: Uint8Array, text: string): ReadonlyArray<SseBlock> {
+    const blocks: Array<SseBlock> = []
+    let from = 0
+    while (from < text.length) {
+      const end = endOfBlock(text, from)
+      if (end === null) break
+      blocks.push({ bytes: read.subarray(from, end), ...fieldsOf(text.slice(from, end)) })
+      from = end
+    }
+    if (from < read.length) {
+      this.parts.push(read.subarray(from))
+      this.size = read.length - from
+      this.isLineStart = read[read.length - 1] === lineFeed
+    }
+    return blocks
+  }
+
+  private feedBytes(read: Uint8Array): ReadonlyArray<SseBlock> {
     const blocks: Array<SseBlock> = []
     let from = 0
     for (let at = 0; at < read.length; at += 1) {
@@ -112,6 +143,6 @@ export class SseBlocks {
     this.parts = []
     this.size = 0
     this.isLineStart = true
-    return { bytes, ...fieldsOf(bytes) }
+    return { bytes, ...fieldsOf(decoder.decode(bytes)) }
   }
 }
