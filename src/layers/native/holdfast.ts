@@ -1,6 +1,8 @@
 /** An SDK's client, recovered: the same type, every method. Knows the client only by what it is asked for. */
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
 import { RecoveryPolicy } from "../../domain/recovery/RecoveryPolicy.ts"
+import { withExchange } from "../provider/exchange.ts"
+import { platformExchange } from "../provider/platformExchange.ts"
 import type { Fetch } from "../provider/undiciFetch.ts"
 import { recoveredFetch, type NativePolicyInput, type RecoveredFetchOptions } from "./recoveredFetch.ts"
 
@@ -21,7 +23,12 @@ const isClient = (value: unknown): value is Client =>
 /** The fetch a client sends with; the platform's when it does not show one. */
 const fetchOf = (client: object): Fetch => {
   const own: unknown = Reflect.get(client, "fetch")
-  return typeof own === "function" ? (input, init) => Reflect.apply(own, undefined, [input, init]) : fetch
+  if (typeof own !== "function") return fetch
+  const send: Fetch = (input, init) => Reflect.apply(own, undefined, [input, init])
+  return withExchange(
+    send,
+    platformExchange(() => own as Fetch)
+  )
 }
 
 /** The longest a timer can be: recovery's times rule, unless the client was given a time of its own. */

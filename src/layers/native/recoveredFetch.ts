@@ -12,6 +12,8 @@ import { remember } from "./failureStore.ts"
 import { checkOptions, type NativePolicyInput, type RecoveredFetchOptions } from "./fetchOptions.ts"
 import { makeNativeCalls, sendingOver, type NativeCalls, type NativeIncoming } from "./nativeCalls.ts"
 import { withRealId } from "./realIds.ts"
+import { withExchange } from "../provider/exchange.ts"
+import { platformExchange } from "../provider/platformExchange.ts"
 import { remembered } from "../provider/remembered.ts"
 import { toResponse } from "./NativeResponse.ts"
 import { passThrough } from "./passThrough.ts"
@@ -100,12 +102,19 @@ const send = (inner: Fetch, input: string | URL | Request, init: RequestInit | u
   return inner(input instanceof Request ? new Request(real, input) : real, init)
 }
 
+/** The platform's fetch as it is when a call is made: a program may put another in its place. */
+const platformFetch = (): Fetch =>
+  withExchange(
+    (input, init) => fetch(input, init),
+    platformExchange(() => fetch)
+  )
+
 export const recoveredFetch = (
   policy: NativePolicyInput = RecoveryPolicy.broad,
   options: RecoveredFetchOptions = {}
 ): Fetch => {
   checkOptions(options)
-  const inner: Fetch = options.fetch ?? ((input, init) => fetch(input, init))
+  const inner = options.fetch ?? platformFetch()
   const calls = makeNativeCalls(policy, options, sendingOver(inner))
   const own = options.baseUrl === undefined ? null : new URL(options.baseUrl).origin
   const isOurs = remembered((url) => own === null || new URL(url).origin === own)

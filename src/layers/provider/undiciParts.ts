@@ -3,7 +3,8 @@
  * that Node's own fetch uses, for the whole process. No import leads there, so a bundle for a worker holds nothing of it.
  */
 import type { Agent, Dispatcher, EnvHttpProxyAgent, interceptors } from "undici"
-import { builtin, isNode } from "./runtime.ts"
+import { isNode } from "./isNode.ts"
+import { builtin } from "./runtime.ts"
 
 type RequestOptions = Dispatcher.RequestOptions & { readonly origin: string }
 
