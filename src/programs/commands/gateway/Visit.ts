@@ -28,6 +28,14 @@ const isLocal = (socket: Socket): boolean => isLoopback((socket.remoteAddress ??
 
 export const isOpenToAll = (endpoint: Endpoint): boolean => endpoint._tag === "Health" || endpoint._tag === "Ready"
 
+/** Whether a browser sent it for a page of another site: such a page reaches the loopback like any program of this machine. */
+export const isForeign = (config: GatewayConfig, { headers: { origin } }: IncomingMessage): boolean => {
+  if (config.keys.length > 0 || origin === undefined) return false
+  // A page in a frame of its own has no name. Programs with pages of their own (editors) have other schemes.
+  if (origin === "null") return true
+  return /^https?:/i.test(origin) && !(URL.canParse(origin) && isLoopback(new URL(origin).hostname))
+}
+
 /** Pages of the gateway are for this machine, and for those who have a key; its API is for those who have a key. */
 export const mayEnter = (
   endpoint: Endpoint,

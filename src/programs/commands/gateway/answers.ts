@@ -31,6 +31,45 @@ const invalid = { type: "invalid_request_error", anthropicType: "invalid_request
 export const badRequest = (wire: AnswerWire, message: string, code: string | null = null): Answer =>
   refuse(wire, { status: 400, ...invalid, code, message })
 
+/** A method that is not served; a browser's question before its request is one, and gets no leave. */
+export const unserved = (wire: AnswerWire, methods: ReadonlyArray<string>): Answer =>
+  refuse(wire, {
+    status: 405,
+    ...invalid,
+    code: "method_not_allowed",
+    message: "This method is not served.",
+    headers: { allow: methods.join(", ") }
+  })
+
+/** Clients that would rather speak over a WebSocket fall back to HTTP when they are told so. */
+export const noUpgrade = (wire: AnswerWire): Answer =>
+  refuse(wire, {
+    status: 426,
+    ...invalid,
+    code: "upgrade_unsupported",
+    message: "The gateway serves HTTP alone: ask without an upgrade of the connection.",
+    headers: { connection: "close" }
+  })
+
+export const unexpected = (wire: AnswerWire): Answer =>
+  refuse(wire, {
+    status: 417,
+    ...invalid,
+    code: "expectation_failed",
+    message: "The header Expect asks for something else than 100-continue.",
+    headers: { connection: "close" }
+  })
+
+/** A page of another site, in a browser on this machine. */
+export const foreignOrigin = (wire: AnswerWire): Answer =>
+  refuse(wire, {
+    status: 403,
+    type: "permission_error",
+    anthropicType: "permission_error",
+    code: "foreign_origin",
+    message: "The request comes from a page of another site. Without keys only this machine is served."
+  })
+
 export const encoded = (wire: AnswerWire): Answer =>
   refuse(wire, {
     status: 415,

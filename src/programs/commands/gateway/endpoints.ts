@@ -13,7 +13,9 @@ export type Endpoint =
   | { readonly _tag: "Trail"; readonly id: string }
   | { readonly _tag: "Dashboard"; readonly file: string }
   | { readonly _tag: "Unknown" }
-  /** A path that means another one: dots, doubled slashes, encoded slashes or control characters. */
+  /** A method that is none of a model's API. */
+  | { readonly _tag: "Unserved" }
+  /** A path that means another one: dots, doubled slashes, letters in disguise. */
   | { readonly _tag: "Crooked" }
 
 /** Path of the request beside its query, as it came. */
@@ -27,10 +29,21 @@ export interface Target {
 export const targetOf = (url: string): Target | null => {
   if (!url.startsWith("/")) return null
   const at = url.indexOf("?")
-  return at === -1 ? { path: url, query: "" } : { path: url.slice(0, at), query: url.slice(at) }
+  return at === -1 ? { path: straight(url), query: "" } : { path: straight(url.slice(0, at)), query: url.slice(at) }
 }
 
-const isCrooked = (path: string): boolean => /\/\/|\/\.{1,2}(\/|$)|%2f|%5c|%2e|\\|[^\x21-\x7e]|#|;/i.test(path)
+/** One of the three calls with a slash behind it is that call: it is recovered and paid for like it. */
+const straight = (path: string): string => {
+  const trimmed = path.replace(/\/$/, "")
+  return Object.hasOwn(native, trimmed) ? trimmed : path
+}
+
+/** Doubled slashes, steps upward, parameters, what is no character of a path, and what is no encoding. */
+const crooked = /\/\/|\/\.{1,2}(\/|$)|\\|[^\x21-\x7e]|[#;]|%(?![0-9a-f]{2})/i
+/** Encodings of what ends or parts a path, of control characters, and of what needs none: another spelling of a path. */
+const disguised = /%(2[35def]|3f|5[cf]|7[ef]|[01][0-9a-f]|3[0-9]|4[1-9a-f]|5[0-9a]|6[1-9a-f]|7[0-9a])/i
+
+const isCrooked = (path: string): boolean => crooked.test(path) || disguised.test(path)
 
 const native: Readonly<Record<string, WireName>> = {
   "/v1/chat/completions": "chat",
@@ -38,7 +51,10 @@ const native: Readonly<Record<string, WireName>> = {
   "/v1/messages": "messages"
 }
 
+export const servedMethods: ReadonlyArray<string> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+
 export const endpointOf = (method: string, path: string): Endpoint => {
+  if (!servedMethods.includes(method)) return { _tag: "Unserved" }
   if (isCrooked(path)) return { _tag: "Crooked" }
   const wire = Object.hasOwn(native, path) ? native[path] : undefined
   if (wire !== undefined && method === "POST") return { _tag: "Native", wire }

@@ -6,17 +6,20 @@ import { pageOf } from "./pages.ts"
 import { makePassing } from "./passing.ts"
 import { makeRouteCalls } from "./routeCalls.ts"
 import type { Shared } from "./Shared.ts"
+import { makeWithoutKeys } from "./withoutKeys.ts"
 import { worstOf } from "./worst.ts"
 
 export { makeShared, type Shared } from "./Shared.ts"
 
 export const makeParts = (config: GatewayConfig, shared: Shared): GatewayParts => {
   const { proxy, asItIs } = makePassing(config, shared)
+  const native = makeRouteCalls(shared, asItIs)
+  const withoutKeys = makeWithoutKeys(config)
   return {
     config,
     keyOf: makeKeyCheck(config.keys),
-    native: makeRouteCalls(shared, asItIs),
-    proxy,
+    native: (call) => native(call).then(withoutKeys),
+    proxy: (call) => proxy(call).then(withoutKeys),
     page: (endpoint) => pageOf(config, shared, endpoint),
     worstOf
   }

@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
-import { jsonAnswer, type Answer } from "./Answer.ts"
+import type { Answer } from "./Answer.ts"
 import * as answers from "./answers.ts"
 import type { AnswerWire } from "./answers.ts"
 import type { Budgets } from "./budgets.ts"
@@ -13,9 +13,10 @@ import { makeFailedLately, type FailedLately } from "./failedLately.ts"
 import type { GatewayParts } from "./GatewayParts.ts"
 import { goneSignal, readRequestBody } from "./httpBridge.ts"
 import { onNative } from "./nativeVisit.ts"
+import { refusalOf } from "./refusal.ts"
 import { rejoin } from "./rejoin.ts"
 import { makeRuns, type Runs } from "./runs.ts"
-import { isOpenToAll, mayEnter, onwardFor, type Visit } from "./Visit.ts"
+import { onwardFor, type Visit } from "./Visit.ts"
 import { writeAnswer } from "./writeAnswer.ts"
 
 export interface GatewayServer {
@@ -85,6 +86,12 @@ const answerTo = async (visit: Visit): Promise<Answer> => {
   }
 }
 
+/** A whole answer where there is nothing to answer with but the connection. */
+const wordsOnSocket = (status: string, words: string): string => {
+  const body = JSON.stringify({ error: { message: words, type: "invalid_request_error", param: null, code: null } })
+  return `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`
+}
+
 /** A fault of the HTTP itself is answered once, in words, and the connection is closed. */
 const onClientFault = (
   error: Error,
@@ -98,10 +105,7 @@ const onClientFault = (
       : code === "ERR_HTTP_REQUEST_TIMEOUT"
         ? ["408 Request Timeout", "The request did not come in time."]
         : ["400 Bad Request", "The request is not HTTP as this gateway reads it."]
-  const body = JSON.stringify({ error: { message: words, type: "invalid_request_error", param: null, code: null } })
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`
-  )
+  socket.end(wordsOnSocket(status, words))
 }
 
 interface State {
@@ -118,38 +122,36 @@ const serve = async (
   request: IncomingMessage,
   response: ServerResponse
 ): Promise<void> => {
-  const { parts } = state
+  const { parts, runs, failedLately } = state
+  const { budgets } = options
   const target = targetOf(request.url ?? "")
   if (target === null) return writeAnswer(answers.badRequest(null, "The target of the request is no path."), response)
   const endpoint = endpointOf(request.method ?? "GET", target.path)
   const wire = wireOf(endpoint, target.path)
   const key = parts.keyOf(request.headers)
-  if (!mayEnter(endpoint, parts.config, key, request.socket)) return writeAnswer(answers.unauthorized(wire), response)
-  if (state.isDraining && !isOpenToAll(endpoint)) {
-    response.setHeader("connection", "close")
-    return writeAnswer(answers.busy(wire, 1, "The gateway is about to stop."), response)
+  const refusal = refusalOf(state, { request, endpoint, wire, key })
+  if (refusal !== null) {
+    if (state.isDraining) response.setHeader("connection", "close")
+    return writeAnswer(refusal, response)
   }
-  if (endpoint._tag === "Ready" && state.isDraining) return writeAnswer(jsonAnswer(503, { ready: false }), response)
-  if (endpoint._tag === "Native" && state.inFlight > parts.config.concurrent)
-    return writeAnswer(answers.busy(wire, 1, "The gateway has as many requests under way as it takes."), response)
-  const visit: Visit = {
-    request,
-    response,
-    parts,
-    budgets: options.budgets,
-    runs: state.runs,
-    failedLately: state.failedLately,
-    key,
-    endpoint,
-    target,
-    wire
-  }
+  const visit: Visit = { request, response, parts, budgets, runs, failedLately, key, endpoint, target, wire }
   const answer = await answerTo(visit).catch((cause: unknown) => {
     // A client that has left is no fault of the gateway.
     if (!response.destroyed) options.onFault(cause)
     return answers.broken(wire)
   })
   return writeAnswer(answer, response)
+}
+
+/** Who asks before it sends its body is told to send it, unless it is too large as it is told. */
+const onExpected = (
+  bodyBytes: number,
+  request: IncomingMessage,
+  response: ServerResponse,
+  handle: (request: IncomingMessage, response: ServerResponse) => void
+): void => {
+  if (!(Number(request.headers["content-length"] ?? 0) > bodyBytes)) response.writeContinue()
+  handle(request, response)
 }
 
 const openOn = (server: Server, host: string, port: number): Promise<AddressInfo> =>
@@ -171,29 +173,35 @@ export const startServer = async (options: ServerOptions): Promise<GatewayServer
     runs: makeRuns(() => Date.now()),
     failedLately: makeFailedLately(() => Date.now())
   }
+  const handle = (request: IncomingMessage, response: ServerResponse): void => {
+    const began = performance.now()
+    state.inFlight += 1
+    response.on("close", () => {
+      state.inFlight -= 1
+      // A connection that is kept for a next request would hold the gateway up.
+      if (state.isDraining) setImmediate(() => server.closeIdleConnections())
+      options.onServed?.({ status: response.statusCode, tookMs: performance.now() - began })
+    })
+    serve(state, options, request, response).catch((cause: unknown) => {
+      options.onFault(cause)
+      response.destroy()
+    })
+  }
   const server = createServer(
     {
       headersTimeout: options.times?.headers ?? headersMillis,
       requestTimeout: options.times?.whole ?? requestMillis,
       maxHeaderSize: maxHeaderBytes,
+      // Node's own answer to its absence has no words.
+      requireHostHeader: false,
       keepAliveTimeout: 75_000,
       connectionsCheckingInterval: Math.min(1_000, options.times?.headers ?? headersMillis)
     },
-    (request, response) => {
-      const began = performance.now()
-      state.inFlight += 1
-      response.on("close", () => {
-        state.inFlight -= 1
-        // A connection that is kept for a next request would hold the gateway up.
-        if (state.isDraining) setImmediate(() => server.closeIdleConnections())
-        options.onServed?.({ status: response.statusCode, tookMs: performance.now() - began })
-      })
-      serve(state, options, request, response).catch((cause: unknown) => {
-        options.onFault(cause)
-        response.destroy()
-      })
-    }
+    handle
   )
+  server.on("checkContinue", (request, response) => onExpected(state.parts.config.bodyBytes, request, response, handle))
+  server.on("checkExpectation", (_request, response) => void writeAnswer(answers.unexpected("chat"), response))
+  server.on("connect", (_request, socket) => socket.end(wordsOnSocket("405 Method Not Allowed", "This is no proxy.")))
   server.on("clientError", (error, socket) => onClientFault(error, socket))
   const { host, port } = options.parts.config
   const address = await openOn(server, host.replace(/^\[|\]$/g, ""), port)
