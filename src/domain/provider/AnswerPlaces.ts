@@ -39,15 +39,23 @@ export const valuesAt = (body: unknown, pointer: Pointer): ReadonlyArray<unknown
   return values.filter((value) => value !== undefined)
 }
 
-/** The first value at a place of a body; undefined when there is none. Looked for in every event of a stream. */
-export const valueAt = (body: unknown, pointer: Pointer): unknown => {
+const followed = (body: unknown, keys: ReadonlyArray<string>, pointer: Pointer): unknown => {
   let value: unknown = body
-  for (const key of stepsOf(pointer)) {
+  for (const key of keys) {
     if (key === "*") return valuesAt(body, pointer)[0]
     value = below(value, key)
     if (value === undefined) return undefined
   }
   return value
+}
+
+/** The first value at a place of a body; undefined when there is none. */
+export const valueAt = (body: unknown, pointer: Pointer): unknown => followed(body, stepsOf(pointer), pointer)
+
+/** The same for a place that is looked at in every event of a stream. */
+export const readerAt = (pointer: Pointer): ((body: unknown) => unknown) => {
+  const keys = stepsOf(pointer)
+  return (body) => followed(body, keys, pointer)
 }
 
 /** Values at a place of an answer, which may be a header. */

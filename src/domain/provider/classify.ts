@@ -13,6 +13,7 @@ import {
   isCode,
   readAt,
   unwrap,
+  readerAt,
   valueAt,
   valuesAt,
   type Answer,
@@ -187,12 +188,14 @@ const certain = (profile: ProviderProfile, answer: Answer, body: unknown): Verdi
 }
 
 /** Where the wires say why they stopped. */
-const finishPlaces: ReadonlyArray<Pointer> = ["/choices/0/finish_reason", "/delta/stop_reason", "/stop_reason"]
+const finishWordsAt = ["/choices/0/finish_reason", "/delta/stop_reason", "/stop_reason"].map(readerAt)
+
+const firstChoice = readerAt("/choices/0")
 
 /** A finish reason that reports a failure. */
 const finishFault = (profile: ProviderProfile, inBand: Answer, body: Json): Verdict | null => {
-  for (const place of finishPlaces) {
-    const raw = valueAt(body, place)
+  for (const wordAt of finishWordsAt) {
+    const raw = wordAt(body)
     if (!isText(raw)) continue
     const code = knownWord(profile, raw, profile.finishFaults)
     const kind = code === null ? null : finishFaultOf(profile, code)
@@ -203,7 +206,7 @@ const finishFault = (profile: ProviderProfile, inBand: Answer, body: Json): Verd
 
 /** An error of its own in a choice. */
 const choiceFault = (profile: ProviderProfile, inBand: Answer, body: Json, place: InBandPlace): Verdict | null => {
-  const choice = valueAt(body, "/choices/0")
+  const choice = firstChoice(body)
   if (!isObject(choice) || !hasError({ error: choice["error"] })) return null
   return place === "event" ? certain(profile, inBand, choice) : verdictOf(profile, inBand, choice)
 }
@@ -221,7 +224,7 @@ const faultBeside = (profile: ProviderProfile, inBand: Answer, body: Json, place
 export const inBandFault = (profile: ProviderProfile, answer: Answer, place: InBandPlace = "body"): Verdict | null => {
   const body = unwrap(answer.body)
   if (!isObject(body)) return null
-  const inBand: Answer = { ...answer, status: inBandStatus }
+  const inBand: Answer = answer.status === inBandStatus ? answer : { ...answer, status: inBandStatus }
   // A response that says it failed is read well, whatever its code.
   if (hasError(body))
     return place === "event" || hasFailed(body) ? certain(profile, inBand, body) : verdictOf(profile, inBand, body)

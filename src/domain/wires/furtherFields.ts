@@ -62,5 +62,13 @@ export const further = (object: Json, known: ReadonlySet<string>): Json => {
   return found ?? none
 }
 
+/** Adds the same fields to those before them; a later value counts. */
+export const addFurther = (fields: Fields, object: Json, known: ReadonlySet<string>): void => {
+  for (const key in object) {
+    const value = object[key]
+    if (value !== null && !known.has(key) && Object.hasOwn(object, key)) setOwn(fields, key, value)
+  }
+}
+
 /** Fields of an optional property: nothing when there are none. */
 export const someOf = (fields: Json): Json | undefined => (Object.keys(fields).length === 0 ? undefined : fields)

@@ -2,7 +2,7 @@
 import { isCount, isObject, isText, type Json } from "../chat/json.ts"
 import type { FinishReason, ModelReply, ToolCall } from "../chat/ModelReply.ts"
 import * as Usage from "../chat/Usage.ts"
-import { further, someOf } from "./furtherFields.ts"
+import { addFurther, further, someOf, type Fields } from "./furtherFields.ts"
 import { empty, flaw, isFlaw, type Deviations, type Flaw, type ReadContext } from "./wireReply.ts"
 
 /** Fields of the message that have a place of their own; all others are kept beside the reply. */
@@ -28,6 +28,8 @@ const knownOfBody = new Set(["object", "model", "choices", "usage", "error", "ob
 export const furtherOfChoice = (choice: Json): Json => further(choice, knownOfChoice)
 
 export const furtherOfBody = (body: Json): Json => further(body, knownOfBody)
+
+export const addFurtherOfBody = (fields: Fields, body: Json): void => addFurther(fields, body, knownOfBody)
 
 /** What a `content` holds. */
 export interface Content {

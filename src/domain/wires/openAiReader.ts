@@ -9,7 +9,7 @@ import { withPieces, type Fields } from "./furtherFields.ts"
 import { CallFragments } from "./openAiCalls.ts"
 import {
   furtherOf,
-  furtherOfBody,
+  addFurtherOfBody,
   furtherOfChoice,
   isLegacyCall,
   readContent,
@@ -98,7 +98,7 @@ class ChunkReader implements EventReader {
     const { model, id } = chunk
     if (isText(model) && model !== "") this.servedModel = model
     if (isText(id) && this.answerId === "") this.answerId = id
-    Object.assign(this.bodyFields, furtherOfBody(chunk))
+    addFurtherOfBody(this.bodyFields, chunk)
     const usage = readUsage(this.context, this.deviations, chunk["usage"])
     if (isFlaw(usage)) return this.told(usage)
     if (usage !== null) {

@@ -118,8 +118,10 @@ export class NativeView {
   private bytes = 0
   /** A call has begun, or the answer has said why it stops: nothing more is shown before it is whole. */
   private isHolding = false
-  /** What the client has of the first attempt, for a repair. */
-  private released: Array<SseBlock> = []
+  /** What the client has of the first attempt, for a repair: as it was written, so that no event of it is kept on its own. */
+  private released: Array<Uint8Array> = []
+  /** An event is among it. */
+  private hasReleased = false
   private textBlocks = 0
   private stitcher: Stitcher | null = null
   private replay: { readonly expected: string; matched: number } | null = null
@@ -189,13 +191,17 @@ export class NativeView {
       return this.read(bytes, usage, onBrought)
     } finally {
       this.batch = null
-      if (batch.length > 0) this.options.write(joined(batch))
+      if (batch.length > 0) this.write(joined(batch))
     }
   }
 
   private write(bytes: Uint8Array): void {
-    if (this.batch === null) this.options.write(bytes)
-    else this.batch.push(bytes)
+    if (this.batch !== null) {
+      this.batch.push(bytes)
+      return
+    }
+    if (this.stitcher === null) this.released.push(bytes)
+    this.options.write(bytes)
   }
 
   private read(bytes: Uint8Array, usage: UsageRepair | null, onBrought: (brought: Brought) => void): Problem | null {
@@ -326,7 +332,7 @@ export class NativeView {
   }
 
   private get hasShown(): boolean {
-    return this.shown.text !== "" || this.shown.reasoning || this.shown.other || this.released.length > 0
+    return this.shown.text !== "" || this.shown.reasoning || this.shown.other || this.hasReleased
   }
 
   /** The part of a text that is new to the client; null = the replay says something else. */
@@ -379,7 +385,7 @@ export class NativeView {
 
   /** What the client has now. */
   private note(held: Held): void {
-    if (this.stitcher === null && !held.isComment) this.released.push(held.block)
+    if (this.stitcher === null && !held.isComment) this.hasReleased = true
     if (held.text !== null) {
       this.shown.text += held.text
       if (this.options.isRough) this.shown.other = true
@@ -419,12 +425,14 @@ export class NativeView {
   stitch(): void {
     if (this.stitcher === null) {
       this.stitcher = this.options.wire.stitcher()
-      if (this.released.length > 0) this.shownId = this.id
-      for (const { data } of this.released) {
+      if (this.hasReleased) this.shownId = this.id
+      const splitter = new SseBlocks()
+      for (const { data } of this.released.flatMap((bytes) => splitter.feed(bytes))) {
         const event = data === null ? null : parsedObject(data)
         if (event !== null) this.stitcher.saw(event)
       }
       this.released = []
+      this.hasReleased = false
     }
     const closed = this.textOf(this.stitcher.begin())
     if (closed !== "") this.options.write(encoder.encode(closed))

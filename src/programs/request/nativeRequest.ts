@@ -173,13 +173,13 @@ class NativeRun {
 
 /** Tells timers and receipt what an event has brought. */
 const note =
-  (run: NativeRun, meter: Meter, progress: Progress) =>
+  (meter: Meter, progress: Progress) =>
   (brought: Brought): void => {
     if (brought.usage !== null) meter.usage = Usage.update(meter.usage, brought.usage)
     if (brought.text === null && !brought.reasoning && !brought.call) return
-    const at = run.now()
-    progress.firstDeltaAt ??= at
-    progress.lastDeltaAt = at
+    // The events of one read came at one instant.
+    progress.firstDeltaAt ??= progress.lastByteAt
+    progress.lastDeltaAt = progress.lastByteAt
   }
 
 /** Waiting for the client is not the provider's silence: the timers are told. */
@@ -303,7 +303,7 @@ interface Reading {
 /** Takes one read; false = something has to be done before the next. */
 const takerOf = (run: NativeRun, answer: NativeAnswer, reading: Reading, meter: Meter, progress: Progress) => {
   const { shownView, window } = run
-  const onBrought = note(run, meter, progress)
+  const onBrought = note(meter, progress)
   return (bytes: Uint8Array): boolean => {
     const { finished, done } = shownView
     progress.lastByteAt = run.now()
@@ -359,7 +359,7 @@ const readStream = (
       if (reading.body !== null) return readAsEvents(run, answer, reading.body, progress)
       if (reading.problem !== null) return Effect.fail(answer.problem(reading.problem))
       if (!isOver) return run.isOpen ? Effect.flatMap(makeRoom(run, progress), onward) : onward()
-      const read = shownView.end(window.usage, note(run, meter, progress))
+      const read = shownView.end(window.usage, note(meter, progress))
       const reply = isProblem(read) ? orNothingMore(run, answer, read) : read
       return isProblem(reply) ? Effect.fail(answer.problem(reply)) : Effect.succeed(reply)
     })
