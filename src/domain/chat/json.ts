@@ -80,8 +80,11 @@ export const parse = (text: string, limit: number = nestingLimit): Result.Result
 
 export const isJson = (text: string): boolean => Result.isSuccess(parse(text))
 
+/** Whether a text ends like an object or a list. */
+export const endsLikeBody = (text: string): boolean => /[}\]]\s*$/.test(text.slice(-64))
+
 /** A text that ends like an object or a list, and is one: what follows it can only be blanks. */
-export const isWholeBody = (text: string): boolean => /[}\]]\s*$/.test(text.slice(-64)) && isJson(text)
+export const isWholeBody = (text: string): boolean => endsLikeBody(text) && isJson(text)
 
 /** The value, or the text itself when it is no JSON. */
 export const parsedOrText = (text: string): unknown => Result.getOrElse(parse(text), () => text)

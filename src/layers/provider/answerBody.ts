@@ -1,7 +1,8 @@
 /** Bodies of answers, read as far as their limits go and no further: what is left is not taken, the line is closed. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { isWholeBody } from "../../domain/chat/json.ts"
+import { endsLikeBody, isJson, isWholeBody } from "../../domain/chat/json.ts"
+import { Alarm } from "../../programs/request/Alarm.ts"
 import type { ByteSource } from "../../programs/request/ByteSource.ts"
 import { awaitAborted } from "./abortable.ts"
 
@@ -62,7 +63,8 @@ export const readText = async (body: Body, limit: number): Promise<TextSoFar> =>
       next = reader.read()
     }
   }
-  const isOpen = async (): Promise<boolean> => isWholeBody(text) && !(await isSoon(next))
+  // Whether it is whole is looked at only where the line is open: most end with their last byte.
+  const isOpen = async (): Promise<boolean> => endsLikeBody(text) && !(await isSoon(next)) && isJson(text)
   if (await readOn(isOpen)) return { text, open: null }
   return {
     text,
@@ -79,14 +81,37 @@ export const readText = async (body: Body, limit: number): Promise<TextSoFar> =>
  */
 export const endingGraceMillis = 5_000
 
+/** What comes within the grace, else what is there already. */
+const inTime = (rest: Promise<string>, text: string): Effect.Effect<string> =>
+  Effect.withFiber((fiber) =>
+    Effect.callback<string>((resume) => {
+      const alarm = new Alarm(fiber.context, () => resume(Effect.succeed(text)))
+      alarm.set(endingGraceMillis)
+      const give = (whole: string): void => {
+        alarm.silence()
+        resume(Effect.succeed(whole))
+      }
+      void rest.then(give)
+      return Effect.sync(() => alarm.silence())
+    })
+  )
+
 /** The whole text: an open line has its grace and is closed then, and one that breaks off changes nothing. */
 export const wholeText = ({ text, open }: TextSoFar): Effect.Effect<string> =>
   open === null
     ? Effect.succeed(text)
-    : Effect.promise(() => open.rest().catch(() => text)).pipe(
-        Effect.timeoutOrElse({ duration: endingGraceMillis, orElse: () => Effect.succeed(text) }),
-        Effect.ensuring(Effect.suspend(() => awaitAborted(open.close())))
-      )
+    : Effect.suspend(() => {
+        let isClosed = false
+        const rest = open.rest().then(
+          (whole) => {
+            isClosed = true
+            return whole
+          },
+          () => text
+        )
+        const close = Effect.suspend(() => (isClosed ? Effect.void : awaitAborted(open.close())))
+        return Effect.ensuring(inTime(rest, text), close)
+      })
 
 /** A body that has been read, under the same limit. */
 export const checkedText = (text: string, limit: number): string => {
