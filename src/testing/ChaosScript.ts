@@ -10,7 +10,7 @@ import type { Render } from "../programs/commands/drill/inProcessProvider.ts"
 import type { DrillProvider } from "../programs/commands/drill/ScriptBook.ts"
 import { expandSteps, ProviderSteps, type ProviderStep, type Scenario } from "../programs/commands/drill/Scenario.ts"
 import { checkLine } from "../programs/commands/drill/scenarioExpect.ts"
-import { isModelStep, ModelStepFields, rendered, type ChaosStep, type ModelStep } from "./ModelStep.ts"
+import { isModelStep, ModelStepFields, rendered, strayField, type ChaosStep, type ModelStep } from "./ModelStep.ts"
 
 /** A list of steps, a scenario, or its JSON text. */
 export type ChaosScript = string | ReadonlyArray<ChaosStep> | { readonly provider: ReadonlyArray<ChaosStep> }
@@ -49,6 +49,8 @@ const decodeModel = Schema.decodeUnknownResult(ModelStepFields, strict)
 const decodeRaw = Schema.decodeUnknownResult(ProviderSteps, strict)
 
 const faultOf = (step: ChaosStep): string | null => {
+  const stray = isModelStep(step) ? strayField(step) : null
+  if (stray !== null) return stray
   const decoded: Result.Result<unknown, Schema.SchemaError> = isModelStep(step) ? decodeModel(step) : decodeRaw([step])
   return Result.isFailure(decoded) ? decoded.failure.message.replaceAll(/\s*\n\s*/g, " ") : null
 }
@@ -74,9 +76,11 @@ const rawOf = (script: ChaosScript): unknown => {
 /** A step that is rendered when it is known who asks; its place among the steps is kept. */
 const placeOf = (step: ChaosStep, models: Map<ProviderStep, ModelStep>): ReadonlyArray<ProviderStep> => {
   if (!isModelStep(step)) return expandSteps([step])
-  const place: ProviderStep = {}
-  models.set(place, step)
-  return [place]
+  return Array.from({ length: step.repeat ?? 1 }, () => {
+    const place: ProviderStep = {}
+    models.set(place, step)
+    return place
+  })
 }
 
 /** A script, ready to be played by a provider. */

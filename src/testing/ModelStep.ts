@@ -4,9 +4,12 @@
  */
 import * as Schema from "effect/Schema"
 import { isObject, type Json } from "../domain/chat/json.ts"
+import { Count } from "../domain/chat/Usage.ts"
+import { unknownReason } from "../domain/failure/unknownOptions.ts"
 import type { Incoming } from "../programs/commands/drill/inProcessProvider.ts"
 import type { ProviderStep } from "../programs/commands/drill/Scenario.ts"
-import { bodyOf, errorOf, eventTexts, pathOf, type Script, type WireName } from "./wireAnswers.ts"
+import { statusBody } from "./statusWords.ts"
+import { bodyOf, eventTexts, pathOf, type Script, type WireName } from "./wireAnswers.ts"
 
 /** A reply. A text alone is one that says just this. */
 export interface ModelAnswer {
@@ -18,16 +21,25 @@ export interface ModelAnswer {
   readonly finish?: "stop" | "length"
 }
 
-export type ModelStep =
-  | { readonly reply: string | ModelAnswer }
-  /** A stream brings this text and its connection breaks; without a stream there is no answer. */
-  | { readonly cut: string }
-  /** A stream brings this text and falls silent; without a stream there is no answer. */
-  | { readonly stall: string }
-  /** A status with an error body of the wire; `retryAfter` in seconds. */
-  | { readonly status: number; readonly code?: string; readonly retryAfter?: number }
+interface Times {
+  /** Requests it answers, one after the other. Default: 1. */
+  readonly repeat?: number
+}
+
+export type ModelStep = Times &
+  (
+    | { readonly reply: string | ModelAnswer }
+    /** A stream brings this text and its connection breaks; without a stream there is no answer. */
+    | { readonly cut: string }
+    /** A stream brings this text and falls silent; without a stream there is no answer. */
+    | { readonly stall: string }
+    /** A status with what a provider of the wire says beside it; `code` instead of its word, `retryAfter` in seconds. */
+    | { readonly status: number; readonly code?: string; readonly retryAfter?: number }
+  )
 
 const opt = Schema.optionalKey
+
+const repeat = opt(Count)
 
 /** The form of a step in a model's words. */
 export const ModelStepFields = Schema.Union([
@@ -49,19 +61,35 @@ export const ModelStepFields = Schema.Union([
         ),
         finish: opt(Schema.Literals(["stop", "length"]))
       })
-    ])
+    ]),
+    repeat
   }),
-  Schema.Struct({ cut: Schema.String }),
-  Schema.Struct({ stall: Schema.String }),
-  Schema.Struct({ status: Schema.Int, code: opt(Schema.String), retryAfter: opt(Schema.Finite) })
+  Schema.Struct({ cut: Schema.String, repeat }),
+  Schema.Struct({ stall: Schema.String, repeat }),
+  Schema.Struct({ status: Schema.Int, code: opt(Schema.String), retryAfter: opt(Schema.Finite), repeat })
 ])
+
+/** What may stand beside the word that says which step it is. */
+const beside: Readonly<Record<string, ReadonlyArray<string>>> = {
+  reply: ["repeat"],
+  cut: ["repeat"],
+  stall: ["repeat"],
+  status: ["code", "retryAfter", "repeat"]
+}
+
+/** A field that no step of this kind has, with those there are; null = each is known. */
+export const strayField = (step: ModelStep): string | null => {
+  const kind = Object.keys(beside).find((key) => hasKey(step, key)) ?? "reply"
+  const known = [kind, ...(beside[kind] ?? [])]
+  const stray = Object.keys(step).find((key) => !known.includes(key))
+  return stray === undefined ? null : `${stray} ${unknownReason(stray, known)}`
+}
 
 export type ChaosStep = ModelStep | ProviderStep
 
 const hasKey = (step: ChaosStep, key: string): boolean => Object.hasOwn(step, key)
 
-export const isModelStep = (step: ChaosStep): step is ModelStep =>
-  ["reply", "cut", "stall", "status"].some((key) => hasKey(step, key))
+export const isModelStep = (step: ChaosStep): step is ModelStep => Object.keys(beside).some((key) => hasKey(step, key))
 
 /** Pieces a text is streamed in: a few characters each, never half of one. */
 const pieces = (text: string | undefined): ReadonlyArray<string> =>
@@ -128,7 +156,7 @@ export const rendered = (step: ModelStep, incoming: Incoming, number: number): P
     return isStream(incoming) ? { ...begun(wire, step.stall, number), end: "hang" } : { network: "hang" }
   return {
     http: step.status,
-    body: errorOf(wire, step.code),
+    body: statusBody(wire, step.status, step.code),
     ...(step.retryAfter === undefined ? {} : { headers: { "retry-after": String(step.retryAfter) } })
   }
 }

@@ -131,7 +131,44 @@ describe("a scripted provider", () => {
     bad([{ reply: "a" }, { http: "200" }], "provider[1]")
     bad([{ reply: "a", twice: true }], "provider[0]")
     bad([{ status: "529" }], "provider[0]")
+    bad([{ status: 529, retryafter: 3 }], "provider[0]")
+    bad([{ reply: "a", repeat: -1 }], "provider[0]")
     bad([null], "provider[0]")
+  })
+  it.each(wires)(
+    "says on the %s wire what a provider says beside a status, and a code of one's own instead",
+    async (wire) => {
+      const client = (step: ChaosStep) => clients[wire](chaosFetch([step]).fetch)
+      const request = { messages, model: "large", maxOutputTokens: 100, role: "main" as const }
+      const kindOf = (step: ChaosStep) =>
+        Effect.runPromise(Effect.map(Effect.flip(client(step).generate(request)), ({ kind }) => kind))
+      const kinds = await Promise.all([400, 401, 404, 429, 500, 503, 529].map((status) => kindOf({ status })))
+      assert.deepStrictEqual(kinds, [
+        "invalid_request",
+        "auth",
+        "not_found",
+        "rate_limited",
+        "server_error",
+        "overloaded",
+        "overloaded"
+      ])
+      const code = wire === "messages" ? "overloaded_error" : "server_is_overloaded"
+      assert.strictEqual(await kindOf({ status: 503, code }), "overloaded")
+    }
+  )
+  it("plays a step as often as it says", async () => {
+    const chaos = chaosFetch([{ status: 529, repeat: 2 }, { reply: "at last" }])
+    const sdk = new OpenAI({ apiKey, baseURL, fetch: chaos.fetch, maxRetries: 0 })
+    const ask = () => sdk.chat.completions.create({ model: "m", messages })
+    const seen = [await ask().catch(() => "failed"), await ask().catch(() => "failed"), await ask()]
+    assert.deepStrictEqual(seen.slice(0, 2), ["failed", "failed"])
+    assert.deepStrictEqual([chaos.requests.length, chaos.stepsLeft()], [3, 0])
+  })
+  it("names the field that no step has, and those there are", () => {
+    assert.throws(
+      () => chaosFetch([{ status: 529, retryafter: 3 } as never]),
+      /retryafter is not an option: the name is retryAfter/
+    )
   })
   it("takes requests however fetch takes them", async () => {
     const chaos = chaosFetch([{ reply: "a" }, { reply: "b" }, { reply: "c" }])

@@ -8,7 +8,7 @@ const meant = (name: string, known: ReadonlyArray<string>): string | undefined =
   known.find((one) => bare(one) === bare(name))
 
 /** Says which names there are, and the one that was most likely meant. */
-const unknownReason = (name: string, known: ReadonlyArray<string>): string => {
+export const unknownReason = (name: string, known: ReadonlyArray<string>): string => {
   const near = meant(name, known)
   return near === undefined
     ? `is not an option: there are ${known.join(", ")}`
