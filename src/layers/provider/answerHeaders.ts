@@ -93,9 +93,11 @@ const sorted = (found: ReadonlyArray<string>): ReadonlyArray<string> =>
 
 /** Names in lower case. */
 const linesOf = (headers: Sent["headers"]): Iterable<readonly [string, string]> =>
-  headers instanceof Headers || Array.isArray(headers) || headers === undefined
-    ? new Headers(headers ?? {})
-    : Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)] as const)
+  headers instanceof Headers
+    ? headers
+    : Array.isArray(headers) || headers === undefined
+      ? new Headers(headers ?? {})
+      : Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)] as const)
 
 /** What an answer is searched for. The values are needed only after a failure. */
 export const secretsOf = (sent: Sent | undefined): Secrets => {
