@@ -76,7 +76,8 @@ const tableOf = async (title: string, { bySdk, byFetch }: Work, baseUrl: string,
     row(alone, () => byFetch(fetch, baseUrl)),
     row("Node's fetch alone", () => byFetch(globalThis.fetch, baseUrl))
   ]
-  const figures = await compare(rows, { rounds: 11, count, warmUp: count * 2 })
+  // A shorter warm-up would measure the compilation of the rows with the most code.
+  const figures = await compare(rows, { rounds: 11, count, warmUp: count * 5 })
   return {
     title: `${title}, ${width} at once`,
     unit: "microseconds of CPU per call",
