@@ -19,11 +19,27 @@ const binding: ReadonlyArray<string> = [
   "guided_regex",
   "guided_choice",
   "guided_grammar",
-  "guided_decoding_backend"
+  "guided_decoding",
+  "guided_decoding_backend",
+  "structural_tag",
+  "response_schema",
+  "responseSchema",
+  "responseJsonSchema"
 ]
 
-/** Fields that hold such fields. */
-const holders: ReadonlyArray<string> = ["extra_body", "text", "output_config", "nvext", "options"]
+/** Fields that hold such fields; one holder may stand inside another (`extra_body.nvext`). */
+const holders: ReadonlyArray<string> = [
+  "extra_body",
+  "text",
+  "output_config",
+  "nvext",
+  "options",
+  "google",
+  "generationConfig",
+  "generation_config"
+]
+/** How many holders may stand inside one another. */
+const deepest = 3
 
 const isPlain = (type: unknown): boolean => type === "text"
 
@@ -33,16 +49,14 @@ const binds = (value: unknown): boolean => {
   return !(isObject(value) && isPlain(value["type"]))
 }
 
-const bindsIn = (fields: Json): boolean => binding.some((name) => Object.hasOwn(fields, name) && binds(fields[name]))
-
-export const isStructured = (request: Pick<ModelRequest, "params">): boolean => {
-  const { params } = request
-  if (params === undefined) return false
-  return (
-    bindsIn(params) ||
+/** Whether a request's body, in whatever wire's words, binds the form of its answer. */
+export const bindsForm = (body: Json, levels = deepest): boolean =>
+  binding.some((name) => Object.hasOwn(body, name) && binds(body[name])) ||
+  (levels > 0 &&
     holders.some((name) => {
-      const held = params[name]
-      return isObject(held) && bindsIn(held)
-    })
-  )
-}
+      const held = Object.hasOwn(body, name) ? body[name] : undefined
+      return isObject(held) && bindsForm(held, levels - 1)
+    }))
+
+export const isStructured = ({ params }: Pick<ModelRequest, "params">): boolean =>
+  params !== undefined && bindsForm(params)

@@ -8,6 +8,7 @@ import {
   type Message,
   type MessageToolCall
 } from "../../chat/Message.ts"
+import { bindsForm } from "../../chat/structured.ts"
 import { eventReaderOf } from "../openAiReader.ts"
 import { budgetParamOf, readBody, toBody } from "../openAiWire.ts"
 import type { NativeWire, RequestView, Stitcher, UsageRepair } from "./NativeWire.ts"
@@ -24,11 +25,6 @@ const onlyOf = (body: Json): string | null => {
   if (body["functions"] !== undefined && body["functions"] !== null) return "functions"
   if (objectsIn(body["tools"]).some((tool) => tool["type"] !== "function")) return "tools of another kind"
   return null
-}
-
-const isStructured = (body: Json): boolean => {
-  const format = body["response_format"]
-  return isObject(format) && format["type"] !== "text"
 }
 
 const view = (body: unknown, text: string): RequestView | null => {
@@ -49,7 +45,7 @@ const view = (body: unknown, text: string): RequestView | null => {
     tools,
     pins: filePins(text),
     only: onlyOf(body),
-    isStructured: isStructured(body),
+    isStructured: bindsForm(body),
     isBackground: false,
     isStored: false
   }

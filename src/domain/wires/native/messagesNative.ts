@@ -1,6 +1,7 @@
 /** Anthropic's messages wire (`/v1/messages`) as recovery needs to know it. */
 import { isObject, type Json } from "../../chat/json.ts"
 import type { Message } from "../../chat/Message.ts"
+import { bindsForm } from "../../chat/structured.ts"
 import { eventReaderOf } from "../anthropicReader.ts"
 import { readBody } from "../anthropicReply.ts"
 import { toBody } from "../anthropicWire.ts"
@@ -13,11 +14,6 @@ import {
   type UsageRepair
 } from "./NativeWire.ts"
 import { capOf, modelOf, filePins, objectsIn, patched, presentAmong, toolSpec } from "./patch.ts"
-
-const isStructured = (body: Json): boolean => {
-  const config = body["output_config"]
-  return isObject(body["output_format"]) || (isObject(config) && isObject(config["format"]))
-}
 
 const view = (body: unknown, text: string): RequestView | null => {
   if (!isObject(body) || !Array.isArray(body["messages"])) return null
@@ -35,7 +31,7 @@ const view = (body: unknown, text: string): RequestView | null => {
     tools,
     pins: [...presentAmong(body, ["thread", "container"]), ...filePins(text)],
     only: null,
-    isStructured: isStructured(body),
+    isStructured: bindsForm(body),
     isBackground: false,
     isStored: false
   }

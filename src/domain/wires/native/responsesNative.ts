@@ -1,6 +1,7 @@
 /** The responses wire (`/responses`) as recovery needs to know it. */
 import { isObject, type Json } from "../../chat/json.ts"
 import type { Message } from "../../chat/Message.ts"
+import { bindsForm } from "../../chat/structured.ts"
 import { eventReaderOf } from "../responsesReader.ts"
 import { readBody } from "../responsesReply.ts"
 import { toBody } from "../responsesWire.ts"
@@ -19,12 +20,6 @@ import { ResponsesStitcher } from "./ResponsesStitcher.ts"
 const wantsLogprobs = (body: Json): boolean =>
   (Array.isArray(body["include"]) && body["include"].includes("message.output_text.logprobs")) ||
   (typeof body["top_logprobs"] === "number" && body["top_logprobs"] > 0)
-
-const isStructured = (body: Json): boolean => {
-  const text = body["text"]
-  const format = isObject(text) ? text["format"] : undefined
-  return isObject(format) && format["type"] !== "text"
-}
 
 const itemsOf = (input: unknown): ReadonlyArray<Json> | null => {
   if (input === undefined || input === null) return []
@@ -55,7 +50,7 @@ const view = (body: unknown, text: string): RequestView | null => {
       ...filePins(text)
     ],
     only: wantsLogprobs(body) ? "logprobs" : null,
-    isStructured: isStructured(body),
+    isStructured: bindsForm(body),
     isBackground: body["background"] === true,
     isStored: body["store"] !== false
   }
