@@ -3,32 +3,23 @@
  * stands once, under its digest. A turn has one owner at a time, over processes; anybody may answer it or cancel it.
  */
 import { createHash } from "node:crypto"
-import { hostname } from "node:os"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import {
-  JournalMismatch,
   JournalUnavailable,
-  StepInDoubt,
   TurnCancelled,
   TurnOwned,
-  TurnParked,
   TurnStuck,
   type JournalFailure
 } from "../../domain/agent/JournalError.ts"
-import type { JournalShape, StepOptions } from "../../services/Journal.ts"
-import {
-  JournalStore,
-  type JournalStoreShape,
-  type StepRow,
-  type TurnStatus,
-  type TurnSummary
-} from "../../services/JournalStore.ts"
-import { guidances } from "./journalGuidance.ts"
+import { turnTaken } from "../../domain/agent/turnTaken.ts"
+import { JournalStore, type JournalStoreShape, type StepRow, type StreamRow } from "../../services/JournalStore.ts"
 import { tryLock, type HeldLock } from "./fileLock.ts"
+import { guidances } from "./journalGuidance.ts"
+import { numberOf, ownName, standingOf, summaryOf, textOf, valueText } from "./journalRows.ts"
+import { ownedJournal, type TurnTable } from "./ownedJournal.ts"
 import { openMemory, openSqlite, reasonOf, type Row, type SqliteFile } from "./sqliteFile.ts"
 
 /** The form of the file; a later release reads every earlier one. */
@@ -54,8 +45,6 @@ create table if not exists blob (digest text primary key, value text not null) w
 
 /** Values longer than this stand under their digest: the same text is stored once, whoever brings it. Characters. */
 const blobLength = 2_000
-/** Takes of one turn without a new fact between them, after which it is given up. */
-const maxRestarts = 10
 /** Under this key stands the wish that the turn ends. */
 const cancelKey = "\u0000cancel"
 
@@ -67,16 +56,7 @@ export interface JournalOptions {
 const unavailable = (turn: string, key: string, cause: unknown): JournalUnavailable =>
   new JournalUnavailable({ turn, key, reason: reasonOf(cause), guidance: guidances.store })
 
-const textOf = (row: Row | undefined, column: string): string | null => {
-  const value = row?.[column]
-  return typeof value === "string" ? value : null
-}
-const numberOf = (row: Row | undefined, column: string): number => Number(row?.[column] ?? 0)
-
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex")
-
-const isStatus = (text: string): text is TurnStatus =>
-  ["running", "parked", "done", "failed", "cancelled"].includes(text)
 
 /** The lock of a turn beside its file; the turn's name may hold anything. */
 const lockPathOf = (path: string, turn: string): string => `${path}-own-${digestOf(turn).slice(0, 16)}`
@@ -91,7 +71,7 @@ const makeTable = (file: SqliteFile) => {
     return text === null ? null : JSON.parse(text)
   }
   const write = (turn: string, ordinal: number, { key, state, value, at }: StepRow): void => {
-    const text = state === "done" || value !== null ? JSON.stringify(value ?? null) : null
+    const text = valueText(state, value)
     // What is replaced again soon would leave its old values behind under their digests.
     const digest = state === "done" && text !== null && text.length > blobLength ? digestOf(text) : null
     const put = (): number =>
@@ -122,37 +102,16 @@ const makeTable = (file: SqliteFile) => {
         value: readValue(row),
         at: numberOf(row, "at")
       })),
+    pieces: (turn: string): ReadonlyArray<StreamRow> =>
+      file
+        .all("select key, text from stream where turn = ? order by ordinal", turn)
+        .map((row) => ({ key: textOf(row, "key") ?? "", text: textOf(row, "text") })),
     answerOf: (turn: string, key: string): string | null =>
       textOf(file.all("select value from answer where turn = ? and key = ?", turn, key)[0], "value")
   }
 }
 
 type Table = ReturnType<typeof makeTable>
-
-/** What the owner of a turn knows of it. Nobody else writes its steps or pieces: they are counted here. */
-interface Owned {
-  readonly file: SqliteFile
-  readonly table: Table
-  readonly turn: string
-  readonly known: Map<string, StepRow>
-  /** What is kept of streams that have not ended. */
-  readonly told: Map<string, string>
-  steps: number
-  pieces: number
-}
-
-/** Everything known is read once; after that the file is only written. */
-const ownedOf = (file: SqliteFile, table: Table, turn: string): Owned => {
-  const last = (name: "step" | "stream"): number =>
-    numberOf(file.all(`select max(ordinal) as last from ${name} where turn = ?`, turn)[0], "last")
-  const told = new Map<string, string>()
-  for (const row of file.all("select key, text from stream where turn = ? order by ordinal", turn)) {
-    const key = textOf(row, "key") ?? ""
-    told.set(key, row["text"] === null ? "" : (told.get(key) ?? "") + (textOf(row, "text") ?? ""))
-  }
-  const known = new Map(table.rows(turn).map((row) => [row.key, row]))
-  return { file, table, turn, known, told, steps: last("step"), pieces: last("stream") }
-}
 
 /** Asks the file; what it throws is told with the step it was for. */
 const asked = <A>(turn: string, key: string, body: () => A): Effect.Effect<A, JournalUnavailable> =>
@@ -161,114 +120,26 @@ const asked = <A>(turn: string, key: string, body: () => A): Effect.Effect<A, Jo
     return Result.isSuccess(done) ? Effect.succeed(done.success) : Effect.fail(unavailable(turn, key, done.failure))
   })
 
-const forgetStream = ({ file, turn }: Owned, key: string): void => {
-  file.run("delete from stream where turn = ? and key = ?", turn, key)
-}
-
-const note = (
-  owned: Owned,
-  key: string,
-  state: StepRow["state"],
-  value: unknown
-): Effect.Effect<void, JournalUnavailable> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) =>
-    asked(owned.turn, key, () => {
-      const row: StepRow = { key, state, value, at }
-      owned.steps += 1
-      owned.table.write(owned.turn, owned.steps, row)
-      owned.known.set(key, row)
-      // The pieces of a stream are in its reply now.
-      if (state === "done" && owned.told.delete(key)) forgetStream(owned, key)
-    })
-  )
-
-const readKept = <A>(
-  turn: string,
-  key: string,
-  options: StepOptions<A>,
-  value: unknown
-): Effect.Effect<A, JournalMismatch> => {
-  const decoded = Schema.decodeUnknownResult(options.success)(value)
-  if (Result.isSuccess(decoded)) return Effect.succeed(decoded.success)
-  const where = /at (\[.*\])/.exec(decoded.failure.message)?.[1] ?? ""
-  const reason = "is kept in a form that this version does not read"
-  return Effect.fail(new JournalMismatch({ turn, key, field: `${key}${where}`, reason, guidance: guidances.mismatch }))
-}
-
-const runStep = <A, E, R>(
-  owned: Owned,
-  key: string,
-  options: StepOptions<A>,
-  body: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | JournalFailure, R> => {
-  const begin = options.repeat === "never" ? note(owned, key, "begun", null) : Effect.void
-  // From its end to the row that keeps it nothing can come between.
-  return Effect.uninterruptibleMask((restore) =>
-    Effect.flatMap(begin, () =>
-      Effect.flatMap(restore(body), (value) =>
-        Effect.as(note(owned, key, "done", Schema.encodeSync(options.success)(value)), value)
-      )
-    )
-  )
-}
-
-/** A step that is done is read, one that began and may not be repeated is in doubt, any other runs. */
-const step = <A, E, R>(
-  owned: Owned,
-  key: string,
-  options: StepOptions<A>,
-  body: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | JournalFailure, R> =>
-  Effect.suspend((): Effect.Effect<A, E | JournalFailure, R> => {
-    const { turn } = owned
-    const row = owned.known.get(key)
-    if (row?.state === "done") return readKept(turn, key, options, row.value)
-    if (row?.state === "begun" && options.repeat === "never")
-      return Effect.fail(new StepInDoubt({ turn, key, guidance: guidances.doubt }))
-    return runStep(owned, key, options, body)
-  })
-
-const sleepUntil = (owned: Owned, key: string, epochMillis: number): Effect.Effect<void, JournalUnavailable> =>
-  Effect.gen(function* () {
-    const row = owned.known.get(key)
-    const until = typeof row?.value === "number" ? row.value : epochMillis
-    if (row === undefined) yield* note(owned, key, "done", until)
-    yield* Effect.sleep(Math.max(0, until - (yield* Clock.currentTimeMillis)))
-  })
-
-const tell = (owned: Owned, key: string, text: string | null): Effect.Effect<void, JournalUnavailable> =>
-  asked(owned.turn, key, () => {
-    if (text === null) forgetStream(owned, key)
-    owned.told.set(key, text === null ? "" : (owned.told.get(key) ?? "") + text)
-    owned.pieces += 1
-    owned.file.run("insert into stream values (?, ?, ?, ?)", owned.turn, owned.pieces, key, text)
-  })
-
-/** A person's answer; without one the turn is put down, with the question it waits for. */
-const wait = ({ file, table, turn }: Owned, key: string): Effect.Effect<string, JournalUnavailable | TurnParked> =>
-  Effect.gen(function* () {
-    const answer = yield* asked(turn, key, () => table.answerOf(turn, key))
-    if (answer !== null) return answer
-    yield* asked(turn, key, () => file.run("update turn set waits_for = ? where turn = ?", key, turn))
-    return yield* new TurnParked({ turn, key, guidance: guidances.parked })
-  })
-
-/** What the owner of a turn reads and writes. */
-const makeJournal = (file: SqliteFile, table: Table, turn: string, restarted: boolean): JournalShape => {
-  const owned = ownedOf(file, table, turn)
+/** Nobody else writes the steps and pieces of an owned turn: they are counted here. */
+const ownedTable = (file: SqliteFile, table: Table, turn: string): TurnTable => {
+  const last = (name: "step" | "stream"): number =>
+    numberOf(file.all(`select max(ordinal) as last from ${name} where turn = ?`, turn)[0], "last")
+  let steps = last("step")
+  let pieces = last("stream")
   return {
-    turn,
-    restarted,
-    open: (key, value) => note(owned, key, "begun", value),
-    opened: (key) => {
-      const row = owned.known.get(key)
-      return row?.state === "begun" ? row.value : null
-    },
-    step: (key, options, body) => step(owned, key, options, body),
-    sleepUntil: (key, epochMillis) => sleepUntil(owned, key, epochMillis),
-    tell: (key, text) => tell(owned, key, text),
-    told: (key) => owned.told.get(key) ?? "",
-    wait: (key) => wait(owned, key)
+    writeStep: (row) =>
+      asked(turn, row.key, () => {
+        steps += 1
+        table.write(turn, steps, row)
+      }),
+    writePiece: ({ key, text }) =>
+      asked(turn, key, () => {
+        pieces += 1
+        file.run("insert into stream values (?, ?, ?, ?)", turn, pieces, key, text)
+      }),
+    forgetStream: (key) => asked(turn, key, () => file.run("delete from stream where turn = ? and key = ?", turn, key)),
+    answerOf: (key) => asked(turn, key, () => table.answerOf(turn, key)),
+    noteWait: (key) => asked(turn, key, () => file.run("update turn set waits_for = ? where turn = ?", key, turn))
   }
 }
 
@@ -278,7 +149,6 @@ const takeUp = (
   turn: string,
   at: number
 ): TurnStuck | TurnCancelled | { readonly restarted: boolean } => {
-  const holder = `process ${process.pid} on ${hostname()}`
   return file.together(() => {
     file.run(
       "insert or ignore into turn (turn, status, created_at, changed_at) values (?, 'running', ?, ?)",
@@ -296,35 +166,17 @@ const takeUp = (
       turn
     )
     const facts = numberOf(counted, "facts")
-    // A turn that was put down in order is no failure of the one before.
-    const restarted = textOf(row, "holder") !== null
-    const isNew = facts !== numberOf(row, "facts") || !restarted
-    const restarts = isNew ? 0 : numberOf(row, "restarts") + 1
+    const { restarted, restarts, isStuck } = turnTaken(standingOf(row), facts)
     file.run(
       "update turn set status = 'running', holder = ?, restarts = ?, facts = ?, changed_at = ?, waits_for = null where turn = ?",
-      holder,
+      ownName(),
       restarts,
       facts,
       at,
       turn
     )
-    return restarts >= maxRestarts
-      ? new TurnStuck({ turn, key: "", restarts, guidance: guidances.stuck })
-      : { restarted }
+    return isStuck ? new TurnStuck({ turn, key: "", restarts, guidance: guidances.stuck }) : { restarted }
   })
-}
-
-const summaryOf = (row: Row): TurnSummary => {
-  const status = textOf(row, "status") ?? ""
-  return {
-    turn: textOf(row, "turn") ?? "",
-    status: isStatus(status) ? status : "failed",
-    createdAt: numberOf(row, "created_at"),
-    changedAt: numberOf(row, "changed_at"),
-    steps: numberOf(row, "steps"),
-    waitsFor: textOf(row, "waits_for"),
-    holder: textOf(row, "holder")
-  }
 }
 
 const makeStore = (file: SqliteFile, lockOf: (turn: string) => HeldLock | null): JournalStoreShape => {
@@ -353,7 +205,11 @@ const makeStore = (file: SqliteFile, lockOf: (turn: string) => HeldLock | null):
       const at = yield* Clock.currentTimeMillis
       const taken = yield* attempt(turn, () => takeUp(file, turn, at))
       if ("_tag" in taken) return yield* taken
-      return yield* attempt(turn, () => makeJournal(file, table, turn, taken.restarted))
+      const { restarted } = taken
+      return yield* attempt(turn, () => {
+        const known = { turn, restarted, steps: table.rows(turn), pieces: table.pieces(turn) }
+        return ownedJournal(known, ownedTable(file, table, turn))
+      })
     })
 
   const answer = (turn: string, key: string, value: string): Effect.Effect<boolean, JournalUnavailable> =>
@@ -378,12 +234,7 @@ const makeStore = (file: SqliteFile, lockOf: (turn: string) => HeldLock | null):
         .map(summaryOf)
     ),
     steps: (turn) => attempt(turn, () => table.rows(turn)),
-    stream: (turn) =>
-      attempt(turn, () =>
-        file
-          .all("select key, text from stream where turn = ? order by ordinal", turn)
-          .map((row) => ({ key: textOf(row, "key") ?? "", text: textOf(row, "text") }))
-      ),
+    stream: (turn) => attempt(turn, () => table.pieces(turn)),
     answer,
     cancel: (turn) => Effect.asVoid(answer(turn, cancelKey, "")),
     isCancelled: (turn) => attempt(turn, () => table.answerOf(turn, cancelKey) !== null),

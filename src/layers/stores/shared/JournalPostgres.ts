@@ -2,29 +2,24 @@
  * Journals of turns in PostgreSQL, for owners on any number of machines. A turn has one owner at a time: its hold ends a few
  * seconds after the process that has it, and what an owner writes that has lost the turn is refused.
  */
-import { hostname } from "node:os"
 import * as PgClient from "@effect/sql-pg/PgClient"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import {
-  JournalMismatch,
   JournalUnavailable,
-  StepInDoubt,
   TurnCancelled,
   TurnOwned,
-  TurnParked,
   TurnStuck,
   type JournalFailure
 } from "../../../domain/agent/JournalError.ts"
-import type { JournalShape, StepOptions } from "../../../services/Journal.ts"
-import type { JournalStoreShape, StepRow, TurnStatus } from "../../../services/JournalStore.ts"
+import { turnTaken } from "../../../domain/agent/turnTaken.ts"
+import type { JournalStoreShape, StepRow } from "../../../services/JournalStore.ts"
 import { guidances } from "../journalGuidance.ts"
+import { numberOf, ownName, standingOf, summaryOf, textOf, valueText } from "../journalRows.ts"
+import { ownedJournal, type TurnTable } from "../ownedJournal.ts"
 import { serverNow, statements, turnTables } from "./turnTables.ts"
 
 export interface JournalPostgresOptions {
@@ -39,22 +34,11 @@ const holdMillis = 3_000
 const renewMillis = 1_000
 /** A statement that is not answered by then has failed. */
 const answerMillis = 10_000
-/** Takes of one turn without a new fact between them, after which it is given up. */
-const maxRestarts = 10
 /** Under this key stands the wish that the turn ends. */
 const cancelKey = "!cancel"
 
 type Row = Readonly<Record<string, unknown>>
 type Ask = (text: string, values?: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, JournalUnavailable>
-
-const textOf = (row: Row | undefined, column: string): string | null => {
-  const value = row?.[column]
-  return typeof value === "string" ? value : null
-}
-const numberOf = (row: Row | undefined, column: string): number => Number(row?.[column] ?? 0)
-
-const isStatus = (text: string): text is TurnStatus =>
-  ["running", "parked", "done", "failed", "cancelled"].includes(text)
 
 const unavailable = (turn: string, reason: string): JournalUnavailable =>
   new JournalUnavailable({ turn, key: "", reason, guidance: guidances.store })
@@ -103,100 +87,26 @@ const answerOf = (ask: Ask, turn: string, key: string) =>
     textOf(row, "value")
   )
 
+const ownedBy = (turn: string, row: Row | undefined): TurnOwned =>
+  new TurnOwned({ turn, key: "", holder: textOf(row, "holder") ?? "another process", guidance: guidances.owned })
+
 interface Held {
   readonly turn: string
   readonly epoch: number
   readonly restarted: boolean
 }
 
-/** What an owner knows when it begins: read once, then only written. */
-const readAll = Effect.fnUntraced(function* (ask: Ask, turn: string) {
-  const known = new Map((yield* stepsOf(ask, turn)).map((row) => [row.key, row]))
-  const told = new Map<string, string>()
-  for (const { key, text } of yield* streamOf(ask, turn))
-    told.set(key, text === null ? "" : (told.get(key) ?? "") + text)
-  return { known, told }
-})
-
-const decodeStep = <A>(
-  turn: string,
-  key: string,
-  options: StepOptions<A>,
-  value: unknown
-): Effect.Effect<A, JournalMismatch> => {
-  const decoded = Schema.decodeUnknownResult(options.success)(value)
-  if (Result.isSuccess(decoded)) return Effect.succeed(decoded.success)
-  const where = /at (\[.*\])/.exec(decoded.failure.message)?.[1] ?? ""
-  const reason = "is kept in a form that this version does not read"
-  return Effect.fail(new JournalMismatch({ turn, key, field: `${key}${where}`, reason, guidance: guidances.mismatch }))
-}
-
-const makeJournal = (
-  ask: Ask,
-  { turn, epoch, restarted }: Held,
-  { known, told }: Effect.Success<ReturnType<typeof readAll>>
-): JournalShape => {
+/** Every statement names the epoch of the hold: it writes only while the turn is ours. */
+const heldTable = (ask: Ask, { turn, epoch }: Held): TurnTable => {
   const lost = new TurnOwned({ turn, key: "", holder: "another process", guidance: guidances.owned })
-  /** A statement that writes only while the turn is ours. */
   const write = (text: string, ...values: ReadonlyArray<unknown>): Effect.Effect<void, JournalFailure> =>
     Effect.flatMap(ask(text, [turn, epoch, ...values]), (rows) => (rows.length === 0 ? Effect.fail(lost) : Effect.void))
-
-  const note = (key: string, state: StepRow["state"], value: unknown): Effect.Effect<void, JournalFailure> =>
-    Effect.gen(function* () {
-      const text = state === "done" || value !== null ? JSON.stringify(value ?? null) : null
-      yield* write(statements.note, key, state, text)
-      known.set(key, { key, state, value, at: yield* Clock.currentTimeMillis })
-      // The pieces of a stream are in its reply now.
-      if (state === "done" && told.delete(key)) yield* write(statements.forgetStream, key)
-    })
-
-  const run = <A, E, R>(key: string, options: StepOptions<A>, body: Effect.Effect<A, E, R>) =>
-    Effect.uninterruptibleMask((restore) =>
-      (options.repeat === "never" ? note(key, "begun", null) : Effect.void).pipe(
-        Effect.andThen(restore(body)),
-        Effect.tap((value) => note(key, "done", Schema.encodeSync(options.success)(value)))
-      )
-    )
-
   return {
-    turn,
-    restarted,
-    open: (key, value) => note(key, "begun", value),
-    opened: (key) => {
-      const row = known.get(key)
-      return row?.state === "begun" ? row.value : null
-    },
-    step: <A, E, R>(key: string, options: StepOptions<A>, body: Effect.Effect<A, E, R>) =>
-      Effect.suspend((): Effect.Effect<A, E | JournalFailure, R> => {
-        const row = known.get(key)
-        if (row?.state === "done") return decodeStep(turn, key, options, row.value)
-        if (row?.state === "begun" && options.repeat === "never")
-          return Effect.fail(new StepInDoubt({ turn, key, guidance: guidances.doubt }))
-        return run(key, options, body)
-      }),
-    sleepUntil: (key, epochMillis) =>
-      Effect.gen(function* () {
-        const row = known.get(key)
-        const until = typeof row?.value === "number" ? row.value : epochMillis
-        if (row === undefined) yield* note(key, "done", until)
-        yield* Effect.sleep(Math.max(0, until - (yield* Clock.currentTimeMillis)))
-      }),
-    tell: (key, text) =>
-      Effect.gen(function* () {
-        if (text === null) yield* write(statements.forgetStream, key)
-        told.set(key, text === null ? "" : (told.get(key) ?? "") + text)
-        yield* write(statements.tell, key, text === null ? null : JSON.stringify(text))
-      }),
-    told: (key) => told.get(key) ?? "",
-    wait: (key) =>
-      Effect.flatMap(answerOf(ask, turn, key), (answer) =>
-        answer === null
-          ? Effect.andThen(
-              write(statements.waits, key),
-              Effect.fail(new TurnParked({ turn, key, guidance: guidances.parked }))
-            )
-          : Effect.succeed(answer)
-      )
+    writeStep: ({ key, state, value }) => write(statements.note, key, state, valueText(state, value)),
+    writePiece: ({ key, text }) => write(statements.tell, key, text === null ? null : JSON.stringify(text)),
+    forgetStream: (key) => write(statements.forgetStream, key),
+    answerOf: (key) => answerOf(ask, turn, key),
+    noteWait: (key) => write(statements.waits, key)
   }
 }
 
@@ -216,23 +126,18 @@ const takeUp = (sql: PgClient.PgClient, ask: Ask, turn: string): Effect.Effect<H
         )
         if (row?.["status"] === "cancelled")
           return yield* new TurnCancelled({ turn, key: "", guidance: guidances.cancelled })
-        const holder = textOf(row, "holder")
-        if (row?.["is_held"] === true)
-          return yield* new TurnOwned({ turn, key: "", holder: holder ?? "another process", guidance: guidances.owned })
+        if (row?.["is_held"] === true) return yield* ownedBy(turn, row)
         const [counted] = yield* ask(statements.facts, [turn])
         const facts = numberOf(counted, "facts")
-        // A turn that was put down in order is no failure of the one before.
-        const restarted = holder !== null
-        const restarts = facts !== numberOf(row, "facts") || !restarted ? 0 : numberOf(row, "restarts") + 1
-        const me = `process ${process.pid} on ${hostname()}`
-        const [taken] = yield* ask(statements.take, [turn, me, holdMillis, restarts, facts])
-        return { held: { turn, epoch: numberOf(taken, "epoch"), restarted }, restarts }
+        const { restarted, restarts, isStuck } = turnTaken(standingOf(row), facts)
+        const [taken] = yield* ask(statements.take, [turn, ownName(), holdMillis, restarts, facts])
+        return { held: { turn, epoch: numberOf(taken, "epoch"), restarted }, restarts, isStuck }
       })
     )
     .pipe(
       Effect.catchTag("SqlError", (error) => Effect.fail(unavailable(turn, reasonOf(error.reason)))),
-      Effect.flatMap(({ held, restarts }) =>
-        restarts >= maxRestarts
+      Effect.flatMap(({ held, restarts, isStuck }) =>
+        isStuck
           ? Effect.fail(new TurnStuck({ turn, key: "", restarts, guidance: guidances.stuck }))
           : Effect.succeed(held)
       )
@@ -258,7 +163,9 @@ const makeStore = (sql: PgClient.PgClient): JournalStoreShape => {
         Effect.ignore(ask(statements.release, [turn, taken.epoch]))
       )
       yield* holdOn(ask, held)
-      return makeJournal(ask, held, yield* readAll(ask, turn))
+      const { restarted } = held
+      const known = { turn, restarted, steps: yield* stepsOf(ask, turn), pieces: yield* streamOf(ask, turn) }
+      return ownedJournal(known, heldTable(ask, held))
     })
   const answer: JournalStoreShape["answer"] = (turn, key, value) =>
     Effect.map(
@@ -282,18 +189,8 @@ const makeStore = (sql: PgClient.PgClient): JournalStoreShape => {
          from holdfast_turn t order by created_at, turn`
       ),
       (rows) =>
-        rows.map((row) => {
-          const status = textOf(row, "status") ?? ""
-          return {
-            turn: textOf(row, "turn") ?? "",
-            status: isStatus(status) ? status : "failed",
-            createdAt: numberOf(row, "created_at"),
-            changedAt: numberOf(row, "changed_at"),
-            steps: numberOf(row, "steps"),
-            waitsFor: textOf(row, "waits_for"),
-            holder: row["is_held"] === true ? textOf(row, "holder") : null
-          }
-        })
+        // A name that nobody has renewed is nobody's.
+        rows.map((row) => ({ ...summaryOf(row), holder: row["is_held"] === true ? textOf(row, "holder") : null }))
     ),
     steps: (turn) => stepsOf(asking(turn), turn),
     stream: (turn) => streamOf(asking(turn), turn),
@@ -341,13 +238,7 @@ const forget = (sql: PgClient.PgClient, ask: Ask, turn: string) =>
         `select holder, coalesce(held_until > ${serverNow}, false) as is_held from holdfast_turn where turn = $1 for update`,
         [turn]
       )
-      if (row?.["is_held"] === true)
-        return yield* new TurnOwned({
-          turn,
-          key: "",
-          holder: textOf(row, "holder") ?? "another process",
-          guidance: guidances.owned
-        })
+      if (row?.["is_held"] === true) return yield* ownedBy(turn, row)
       for (const name of ["step", "stream", "answer", "turn"])
         yield* ask(`delete from holdfast_${name} where turn = $1`, [turn])
     })
