@@ -17,7 +17,11 @@ export const tests: ReadonlyArray<string> = [
   "test/programs/request/*.test.ts",
   "test/programs/agent/*.test.ts",
   "test/programs/commands/drill/mishaps.test.ts",
-  "test/layers/native/{cuts,recoveredFetch}.test.ts",
+  "test/layers/{RecoveryLive,ModelSummarizer,toolValues}.test.ts",
+  "test/layers/native/{cuts,lossless,realIds,recoveredFetch}.test.ts",
+  "test/layers/stores/{BudgetMemory,HealthMemory}.test.ts",
+  "test/promise/*.test.ts",
+  "test/unknownOptions.test.ts",
   "test/logs/logs.test.ts"
 ]
 

@@ -1,7 +1,8 @@
 /**
  * `npm run mutation [-- FILE ...]`: breaks each named file in every way the instrumenter knows, one break at a time, and
  * says which breaks no test notices. Without a name: all that `mutation.ts` lists. `--one-in 10` judges every tenth break
- * only: enough for a figure, a tenth of the time.
+ * only: enough for a figure, a tenth of the time. `--offset 3` begins with the fourth: tests that were written after one
+ * sample are to be measured with another.
  */
 import { spawn } from "node:child_process"
 import { appendFileSync, existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
@@ -55,9 +56,18 @@ const judgeOn = (): Promise<string> =>
     })
   })
 
-const judgeFiles = async (files: ReadonlyArray<string>, oneIn: number): Promise<ReadonlyArray<Mutant & Judged>> => {
+/** Every so many-th break, from the offset on. */
+interface Sample {
+  readonly oneIn: number
+  readonly offset: number
+}
+
+const judgeFiles = async (
+  files: ReadonlyArray<string>,
+  { oneIn, offset }: Sample
+): Promise<ReadonlyArray<Mutant & Judged>> => {
   const made = await instrument(root, sandbox, files)
-  const mutants = made.filter((_, at) => at % oneIn === 0)
+  const mutants = made.filter((_, at) => at % oneIn === offset)
   console.log(`${mutants.length} of ${made.length} mutants in ${files.length} files`)
   writeFileSync(join(sandbox, "mutants.json"), JSON.stringify(mutants))
   const imports = tests
@@ -105,13 +115,19 @@ const told = (name: string, judged: ReadonlyArray<Judged>): string => {
   return `${name}: ${score.toFixed(1)} % (${found} of ${counted} found, ${left} at load left out)`
 }
 
-const { positionals, values } = parseArgs({ allowPositionals: true, options: { "one-in": { type: "string" } } })
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { "one-in": { type: "string" }, offset: { type: "string" } }
+})
 const oneIn = Number(values["one-in"] ?? 1)
 if (!Number.isInteger(oneIn) || oneIn < 1) throw new RangeError("--one-in is a whole number from 1 on")
+const offset = Number(values.offset ?? 0)
+if (!Number.isInteger(offset) || offset < 0 || offset >= oneIn)
+  throw new RangeError("--offset is a whole number from 0 on, below --one-in")
 const files = (positionals.length > 0 ? positionals : rooms)
   .flatMap((pattern) => globSync(pattern, { cwd: root }))
   .toSorted()
-const all = await judgeFiles(files, oneIn)
+const all = await judgeFiles(files, { oneIn, offset })
 for (const file of files) {
   const judged = all.filter(({ fileName }) => fileName === file)
   console.log(told(file, judged))
