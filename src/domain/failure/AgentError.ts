@@ -2,11 +2,11 @@
  * Failures of the agent loop and of a session's budget. Each carries what was finished and one sentence the user can act
  * on; texts of the conversation are redacted and stay out of logs and JSON.
  */
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { printAsText } from "./failureText.ts"
 import { Detector } from "./Detector.ts"
-import { partialField, partialTextOf, standingFields } from "./RecoveryError.ts"
+import { failureWithPartial } from "./partial.ts"
+import { standingFields } from "./RecoveryError.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "../chat/Usage.ts"
 
@@ -16,19 +16,14 @@ const fields = {
   elapsedMs: Schema.Finite,
   /** From an agent: of its whole turn; from Recovery: of the logical request. */
   trail: Schema.Array(TrailEntry),
-  guidance: Schema.String,
-  ...partialField
+  guidance: Schema.String
 }
-
-/** The fields of an agent failure that hold the text so far; nothing when there is none. */
-export const partialOf = (text: string | null): { readonly partialText?: Redacted.Redacted<string> } =>
-  text === null || text === "" ? {} : { partialText: Redacted.make(text) }
 
 /**
  * The session's budget admits no further request. What was finished is kept; `partial` is the text so far. In the middle
  * of a request it tells of its failures like what recovery gives up with.
  */
-export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {
+export class BudgetExceeded extends failureWithPartial<BudgetExceeded>()("BudgetExceeded", {
   ...standingFields,
   ...fields,
   /** Which limit: "tokens" or "usd"; "store" = the store of a shared budget does not answer, and nothing is spent without it. */
@@ -41,9 +36,6 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("Budget
     if (this.limit === "store") return "the store of the shared budget does not answer"
     return `the session's budget of ${this.allowed} ${this.limit} is used up (${this.spent} spent, ${this.reserved} reserved)`
   }
-  get partial(): string | null {
-    return partialTextOf(this)
-  }
 }
 
 const agentFields = {
@@ -55,7 +47,7 @@ const agentFields = {
 }
 
 /** The model goes in circles: the guard warned, then broke. The finished work is in the conversation. */
-export class LoopBroken extends Schema.TaggedError<LoopBroken>()("LoopBroken", {
+export class LoopBroken extends failureWithPartial<LoopBroken>()("LoopBroken", {
   ...agentFields,
   detector: Detector,
   /** Number of the tool call that broke, from 1, over the turn. */
@@ -71,44 +63,32 @@ export class LoopBroken extends Schema.TaggedError<LoopBroken>()("LoopBroken", {
       ? `the model repeats the same ${this.cycle} tool calls with the same results (${this.count} calls, the last one ${this.tool})`
       : `the model calls ${this.tool} again and again (${this.detector}, ${this.count} times)`
   }
-  get partial(): string | null {
-    return partialTextOf(this)
-  }
 }
 
 /** The step cap is reached; the tools of the last step have run. */
-export class StepLimitReached extends Schema.TaggedError<StepLimitReached>()("StepLimitReached", {
+export class StepLimitReached extends failureWithPartial<StepLimitReached>()("StepLimitReached", {
   ...agentFields,
   maxSteps: Count
 }) {
   override get message(): string {
     return `the model is not done after ${this.maxSteps} steps`
   }
-  get partial(): string | null {
-    return partialTextOf(this)
-  }
 }
 
 /** A content filter stopped the reply. Nothing of it is in the history; `partial` is the text before the stop. */
-export class ContentFilteredError extends Schema.TaggedError<ContentFilteredError>()(
+export class ContentFilteredError extends failureWithPartial<ContentFilteredError>()(
   "ContentFilteredError",
   agentFields
 ) {
   override get message(): string {
     return "a content filter stopped the reply"
   }
-  get partial(): string | null {
-    return partialTextOf(this)
-  }
 }
 
 /** The reply is cut and nothing recovers it (the raw client is the executor). It is not in the history. */
-export class TruncatedReplyError extends Schema.TaggedError<TruncatedReplyError>()("TruncatedReplyError", agentFields) {
+export class TruncatedReplyError extends failureWithPartial<TruncatedReplyError>()("TruncatedReplyError", agentFields) {
   override get message(): string {
     return "the reply ran into its output budget"
-  }
-  get partial(): string | null {
-    return partialTextOf(this)
   }
 }
 

@@ -3,9 +3,9 @@
  * outcome, the causes and one sentence the user can act on.
  */
 import * as Effect from "effect/Effect"
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { printAsText } from "./failureText.ts"
+import { failureWithPartial } from "./partial.ts"
 import { TrailEntry } from "./Trail.ts"
 import { Count } from "../chat/Usage.ts"
 import { requestsText, routeText, spanText } from "./wording.ts"
@@ -102,23 +102,13 @@ export const ExhaustedReason = Schema.Literals([
 ])
 export type ExhaustedReason = typeof ExhaustedReason.Type
 
-/** Where a failure keeps the text so far. */
-export const partialField = { partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
-
-/** The text of the reply so far, without the rest; null when there is none. */
-export const partialTextOf = (error: { readonly partialText?: Redacted.Redacted<string> }): string | null =>
-  error.partialText === undefined ? null : Redacted.value(error.partialText)
-
 /** Retries or continuations are used up. `partial` is the merged text so far; it stays out of logs and JSON. */
-export class RecoveryRetriesExhausted extends Schema.TaggedError<RecoveryRetriesExhausted>()(
+export class RecoveryRetriesExhausted extends failureWithPartial<RecoveryRetriesExhausted>()(
   "RecoveryRetriesExhausted",
-  { ...fields, reason: ExhaustedReason, ...partialField }
+  { ...fields, reason: ExhaustedReason }
 ) {
   override get message(): string {
     return `${reasonWords[this.reason].said} after ${requestsText(this.attempts)}${onRoute(this)}; last: ${this.lastOutcome}`
-  }
-  get partial(): string | null {
-    return partialTextOf(this)
   }
 }
 

@@ -6,11 +6,11 @@ import {
   BudgetExceeded,
   ContentFilteredError,
   LoopBroken,
-  partialOf,
   StepLimitReached,
   TruncatedReplyError,
   type AgentError
 } from "../../domain/failure/AgentError.ts"
+import { partialOf } from "../../domain/failure/partial.ts"
 import type { Finding } from "../../domain/agent/LoopGuard.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { TrailEntry } from "../../domain/failure/Trail.ts"

@@ -4,10 +4,10 @@ import {
   ContentFilteredError,
   isAgentError,
   LoopBroken,
-  partialOf,
   StepLimitReached,
   TruncatedReplyError
 } from "../../../src/domain/failure/AgentError.ts"
+import { partialOf } from "../../../src/domain/failure/partial.ts"
 import { makeModelError } from "../../../src/domain/failure/ModelError.ts"
 
 const fields = { attempts: 1, elapsedMs: 5, trail: [], guidance: "do this" }
