@@ -32,7 +32,7 @@ import { RecoveryEvents } from "../services/RecoveryEvents.ts"
 import { RequestKeep } from "../services/RequestKeep.ts"
 import { Summarizer } from "../services/Summarizer.ts"
 import { Transcript } from "../services/Transcript.ts"
-import { makeTurn, Turn } from "../services/Turn.ts"
+import { makeTurn, CurrentTurn } from "../services/Turn.ts"
 import { identityOf } from "./provider/clientIdentity.ts"
 import * as HealthMemory from "./stores/HealthMemory.ts"
 import { refuseUnknown } from "../domain/failure/unknownOptions.ts"
@@ -178,7 +178,7 @@ const optionsOf = (wiring: Wiring, request: ModelRequest, listen: Listen | null,
     emit: both(wiring.emit, listen === null ? null : (event: RecoveryEvent) => listen(event, policy)),
     ledger,
     health: makeRouteAdmission(policy, around.getRef(HealthStore) ?? HealthMemory.ofProcess, wiring.keyOf),
-    turn: around.getRef(Turn) ?? makeTurn(),
+    turn: around.getRef(CurrentTurn) ?? makeTurn(),
     callerCap: request.maxOutputTokens ?? null,
     providerOf: wiring.providerOf,
     structured: isStructured(request),
@@ -207,7 +207,7 @@ const recoveryOver = (wiring: Wiring): (typeof Recovery)["Service"] =>
       const taken = snapshot(request)
       return stream((listen) => setUp(wiring, taken, listen))
     },
-    turn: (body) => Effect.suspend(() => Effect.provideService(body, Turn, makeTurn()))
+    turn: (body) => Effect.suspend(() => Effect.provideService(body, CurrentTurn, makeTurn()))
   })
 
 /**

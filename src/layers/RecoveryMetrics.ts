@@ -9,7 +9,7 @@ import * as Metric from "effect/Metric"
 import type { RecoveryEvent } from "../domain/recovery/RecoveryEvent.ts"
 
 type Of<Tag extends RecoveryEvent["_tag"]> = Extract<RecoveryEvent, { readonly _tag: Tag }>
-type Step = Of<"Transitioned">
+type Transitioned = Of<"Transitioned">
 
 /** Models told apart in the metrics; those that come after them count as one, so that a caller cannot make series. */
 const maxModels = 100
@@ -33,16 +33,16 @@ const descriptions = {
 type Name = keyof typeof descriptions
 type Attributes = Readonly<Record<string, string>>
 
-const outcomeOf = ({ outcome }: Step): string =>
+const outcomeOf = ({ outcome }: Transitioned): string =>
   outcome._tag === "Faulted" || outcome._tag === "SummaryFaulted" ? outcome.kind : outcome._tag.toLowerCase()
 
 /** The road an outcome is dealt with on. */
-const roadOf = ({ _tag }: Step["outcome"]): string => {
+const roadOf = ({ _tag }: Transitioned["outcome"]): string => {
   if (_tag === "Truncated") return "truncation"
   return ["PromptTooLong", "Compacted", "NothingToCompact", "SummaryFaulted"].includes(_tag) ? "overflow" : "transient"
 }
 
-const isSent = ({ outcome }: Step): boolean =>
+const isSent = ({ outcome }: Transitioned): boolean =>
   !["Held", "Compacted", "NothingToCompact", "BudgetRefused", "SummaryFaulted"].includes(outcome._tag)
 
 /** Counters by name, model and one more attribute: made once each, then added to without anything else. */
@@ -75,7 +75,7 @@ class Meter {
         this.modelOf.set(event.requestId, this.bounded(event.model))
         return
       case "Transitioned":
-        return this.onStep(event, context)
+        return this.onTransition(event, context)
       case "UsageSeen":
         return this.onUsage(event, context)
       case "Finished": {
@@ -106,7 +106,7 @@ class Meter {
     return made
   }
 
-  private onStep(event: Step, context: Context.Context<never>): void {
+  private onTransition(event: Transitioned, context: Context.Context<never>): void {
     const { action, outcome, requestId } = event
     const add = (name: Name, attributes: Attributes, amount: number): void =>
       this.counters.add(context, name, attributes, amount)

@@ -2,7 +2,7 @@
 import type { RequestInput } from "../domain/chat/ModelRequest.ts"
 import type { ModelReply } from "../domain/chat/ModelReply.ts"
 import type { ReplyPart } from "../domain/chat/ReplyPart.ts"
-import { makeTurn, type TurnCell } from "../services/Turn.ts"
+import { makeTurn, type TurnState } from "../services/Turn.ts"
 import { callsIn, createRecovery, type CreateOptions, type PromiseCalls } from "./createRecovery.ts"
 import type { CallOptions } from "./edge.ts"
 
@@ -17,7 +17,7 @@ export interface PromiseExecutor extends PromiseCalls {
 
 export const createExecutor = (options: CreateOptions): PromiseExecutor => {
   const recovery = createRecovery(options)
-  let turn: TurnCell | null = null
+  let turn: TurnState | null = null
   return {
     beginTurn: () => {
       turn = makeTurn()

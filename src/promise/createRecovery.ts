@@ -21,7 +21,7 @@ import * as RecoveryLive from "../layers/RecoveryLive.ts"
 import { ModelClient } from "../services/ModelClient.ts"
 import type { RequestFailure } from "../services/Recovery.ts"
 import type { Summarizer } from "../services/Summarizer.ts"
-import { makeTurn, type TurnCell } from "../services/Turn.ts"
+import { makeTurn, type TurnState } from "../services/Turn.ts"
 import { close, iterate, once, settle, type Asked, type CallOptions, type Edge, type Ended } from "./edge.ts"
 
 type Client = (typeof ModelClient)["Service"]
@@ -100,7 +100,7 @@ const streamInto =
   (recovery: Asked, queue: Queue.Queue<ReplyPart, Ended<RequestFailure>>): Effect.Effect<void, RequestFailure> =>
     Stream.runForEachArray(recovery.stream(request), (some) => Queue.offerAll(queue, some))
 
-const callsOf = (edge: Edge, turn: TurnCell | null): PromiseCalls => ({
+const callsOf = (edge: Edge, turn: TurnState | null): PromiseCalls => ({
   complete: (request, options = {}) => settle(edge, turn, options, (recovery) => recovery.complete(request)),
   stream: (request, options = {}) => {
     const into = streamInto(request)
@@ -120,7 +120,7 @@ export const edgeOf = (recovery: PromiseRecovery): Edge => {
 }
 
 /** The calls of one turn of a recovery; null = each call is a turn of its own. */
-export const callsIn = (recovery: PromiseRecovery, turn: TurnCell | null): PromiseCalls =>
+export const callsIn = (recovery: PromiseRecovery, turn: TurnState | null): PromiseCalls =>
   callsOf(edgeOf(recovery), turn)
 
 /** A bad option or policy, or a route or client that has no other, throws a ConfigurationError here, before the first request. */

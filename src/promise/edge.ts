@@ -18,7 +18,7 @@ import type { RecoveryPolicyInput } from "../domain/recovery/RecoveryPolicy.ts"
 import { DeadlineOverride, PolicyOverride } from "../services/Overrides.ts"
 import { Recovery } from "../services/Recovery.ts"
 import { RequestWatch, type RequestWatcher } from "../services/RequestWatch.ts"
-import { Turn, type TurnCell } from "../services/Turn.ts"
+import { CurrentTurn, type TurnState } from "../services/Turn.ts"
 
 export type Asked = (typeof Recovery)["Service"]
 
@@ -110,9 +110,9 @@ const begin = (edge: Edge, signal: AbortSignal | undefined): Call => {
 }
 
 /** What a call has beside its request, for the fibers that serve it. */
-const contextOf = <R>(base: Context.Context<R>, call: Call, turn: TurnCell | null, options: CallOptions) => {
+const contextOf = <R>(base: Context.Context<R>, call: Call, turn: TurnState | null, options: CallOptions) => {
   let context: Context.Context<R> = Context.add(base, RequestWatch, call)
-  if (turn !== null) context = Context.add(context, Turn, turn)
+  if (turn !== null) context = Context.add(context, CurrentTurn, turn)
   if (options.policy !== undefined) context = Context.add(context, PolicyOverride, options.policy)
   if (options.deadline !== undefined) context = Context.add(context, DeadlineOverride, options.deadline)
   return context
@@ -130,7 +130,7 @@ const checkCall = (call: CallOptions): void => {
 const fork = <A, E>(
   edge: Edge,
   call: Call,
-  turn: TurnCell | null,
+  turn: TurnState | null,
   options: CallOptions,
   ask: (recovery: Asked) => Effect.Effect<A, E>
 ): Fiber.Fiber<A, E | ConfigurationError> => {
@@ -153,7 +153,7 @@ const fork = <A, E>(
  */
 export const settle = <A, E>(
   edge: Edge,
-  turn: TurnCell | null,
+  turn: TurnState | null,
   options: CallOptions,
   ask: (recovery: Asked) => Effect.Effect<A, E>
 ): Promise<A> =>
@@ -180,7 +180,7 @@ export type Ended<E> = E | ConfigurationError | RecoveryCancelledError | Cause.D
 /** The values an effect offers, as they come; leaving the loop early ends the call, and waits for its end. */
 export const iterate = async function* <A, E>(
   edge: Edge,
-  turn: TurnCell | null,
+  turn: TurnState | null,
   options: CallOptions,
   into: (recovery: Asked, queue: Queue.Queue<A, Ended<E>>) => Effect.Effect<void, E>
 ): AsyncGenerator<A> {

@@ -101,25 +101,29 @@ const blocksOf = (message: Message): ReadonlyArray<Json> => {
   return contentBlocks(message.content)
 }
 
-interface Turn {
+interface WireMessage {
   readonly role: "user" | "assistant"
   readonly content: ReadonlyArray<Json>
 }
 
-/** Results and user texts in a row are one turn, as are fragments of the assistant. */
-const turnsOf = (messages: ReadonlyArray<Message>, leading: number, markers: CacheMarkers): ReadonlyArray<Turn> => {
-  const turns: Array<Turn> = []
+/** Results and user texts in a row are one message of the wire, as are fragments of the assistant. */
+const wireMessagesOf = (
+  messages: ReadonlyArray<Message>,
+  leading: number,
+  markers: CacheMarkers
+): ReadonlyArray<WireMessage> => {
+  const sent: Array<WireMessage> = []
   for (const [index, message] of messages.entries()) {
     if (index < leading) continue
     const ttl = markers.messages.find((mark) => mark.index === index)?.ttl ?? null
     const content = marked(blocksOf(message), ttl)
     if (content.length === 0) continue
     const role = isAssistant(message) ? "assistant" : "user"
-    const last = turns.at(-1)
-    if (last?.role === role) turns[turns.length - 1] = { role, content: [...last.content, ...content] }
-    else turns.push({ role, content })
+    const last = sent.at(-1)
+    if (last?.role === role) sent[sent.length - 1] = { role, content: [...last.content, ...content] }
+    else sent.push({ role, content })
   }
-  return turns
+  return sent
 }
 
 const toTool = (tool: ToolSpec): Json => ({
@@ -147,13 +151,13 @@ const answerForm = (format: unknown, config: unknown): Json => {
 }
 
 /**
- * Manual thinking is refused in the middle of a tool loop that began without: the last assistant turn must start with
+ * Manual thinking is refused in the middle of a tool loop that began without: the last assistant message must start with
  * thinking. The loop of another model goes on without. Source: platform.claude.com/docs/en/build-with-claude/thinking
  */
-const thinkingParam = (thinking: unknown, turns: ReadonlyArray<Turn>): Json => {
+const thinkingParam = (thinking: unknown, sent: ReadonlyArray<WireMessage>): Json => {
   if (thinking === undefined) return {}
-  const last = turns.findLast(({ role }) => role === "assistant")?.content ?? []
-  const isInLoop = turns.at(-1)?.content.some((block) => block["type"] === "tool_result") === true
+  const last = sent.findLast(({ role }) => role === "assistant")?.content ?? []
+  const isInLoop = sent.at(-1)?.content.some((block) => block["type"] === "tool_result") === true
   const hasThought = last[0]?.["type"] === "thinking" || last[0]?.["type"] === "redacted_thinking"
   const isManual = isObject(thinking) && thinking["type"] === "enabled"
   return isManual && isInLoop && !hasThought ? {} : { thinking }
@@ -188,17 +192,17 @@ export const toBody = (
     const text = textOf(message)
     return isBlank(text) ? [] : [{ type: "text", text }]
   })
-  const turns = turnsOf(messages, leading, markers)
+  const sent = wireMessagesOf(messages, leading, markers)
   return {
     ...params,
-    ...thinkingParam(thinking, turns),
+    ...thinkingParam(thinking, sent),
     ...(stop === undefined ? {} : { stop_sequences: Array.isArray(stop) ? stop : [stop] }),
     ...answerForm(format, params["output_config"]),
     ...(tools.length === 0 ? {} : toolChoice(choice, isParallel, wireName)),
     model: request.model,
     max_tokens: request.maxOutputTokens ?? demandedTokens,
     ...(system.length === 0 ? {} : { system: marked(system, markers.system) }),
-    messages: turns,
+    messages: sent,
     ...(tools.length === 0 ? {} : { tools: marked(tools.map(toTool), markers.tools) }),
     ...(stream ? { stream: true } : {})
   }

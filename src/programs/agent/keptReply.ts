@@ -13,7 +13,7 @@ import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import { BudgetLedger, type LedgerShape, type Worst } from "../../services/BudgetLedger.ts"
 import type { Trail } from "../../domain/failure/Trail.ts"
 import { RequestKeep, type RequestKeeper } from "../../services/RequestKeep.ts"
-import { Turn, usedBy, type TurnCell } from "../../services/Turn.ts"
+import { CurrentTurn, usedBy, type TurnState } from "../../services/Turn.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import { kept, orEnd } from "./journaled.ts"
 
@@ -42,22 +42,22 @@ const counting = (ledger: LedgerShape | null): Counted => {
 const bookBefore = (run: AgentRun, key: string, spent: Worst): Effect.Effect<void> =>
   run.ledger?.book?.(`${run.journal.turn ?? ""}/${key}`, spent) ?? Effect.void
 
-const factOf = (run: AgentRun, cell: TurnCell | null, mark: number, reply: ModelReply, spent: Worst): ReplyFact => ({
+const factOf = (run: AgentRun, turn: TurnState | null, mark: number, reply: ModelReply, spent: Worst): ReplyFact => ({
   reply,
   trail: run.work.trailFrom(mark),
   spent,
-  usedMs: cell === null ? 0 : usedBy(cell, run.now()),
-  route: cell?.route ?? null,
-  gone: cell?.gone ?? []
+  usedMs: turn === null ? 0 : usedBy(turn, run.now()),
+  route: turn?.route ?? null,
+  gone: turn?.gone ?? []
 })
 
 /** Brings the turn to where it stood behind a reply that was read. */
-const standBehind = (run: AgentRun, cell: TurnCell | null, key: string, fact: ReplyFact): Effect.Effect<void> => {
+const standBehind = (run: AgentRun, turn: TurnState | null, key: string, fact: ReplyFact): Effect.Effect<void> => {
   run.work.addTrail(fact.trail)
-  if (cell !== null) {
-    cell.usedMillis = Math.max(cell.usedMillis, fact.usedMs)
-    cell.route = fact.route
-    cell.gone = fact.gone
+  if (turn !== null) {
+    turn.usedMillis = Math.max(turn.usedMillis, fact.usedMs)
+    turn.route = fact.route
+    turn.gone = fact.gone
   }
   return bookBefore(run, key, fact.spent)
 }
@@ -101,7 +101,7 @@ interface Counted {
 const keeperOf = (
   run: AgentRun,
   step: number,
-  cell: TurnCell | null,
+  turn: TurnState | null,
   before: OpenReply,
   begunEpochMs: number,
   counted: Counted
@@ -120,7 +120,7 @@ const keeperOf = (
         facts: now.facts + 1,
         trail,
         spent: counted.spent,
-        usedMs: cell === null ? 0 : usedBy(cell, run.now()),
+        usedMs: turn === null ? 0 : usedBy(turn, run.now()),
         atEpochMs,
         begunEpochMs,
         request
@@ -159,7 +159,7 @@ const keeperOf = (
 const askOn = <E, R>(
   run: AgentRun,
   step: number,
-  cell: TurnCell | null,
+  turn: TurnState | null,
   ask: Effect.Effect<ModelReply, E, R>
 ): Effect.Effect<ReplyFact, E, R> =>
   Effect.gen(function* () {
@@ -169,15 +169,15 @@ const askOn = <E, R>(
     run.work.addTrail(before.trail)
     yield* bookBefore(run, `${key}/open/${before.facts}`, before.spent)
     // A request that waits for its provider uses its time also while no process has it.
-    if (cell !== null && before.facts > 0)
-      cell.usedMillis = Math.max(
-        cell.usedMillis,
+    if (turn !== null && before.facts > 0)
+      turn.usedMillis = Math.max(
+        turn.usedMillis,
         before.usedMs + Math.max(0, (yield* Clock.currentTimeMillis) - before.atEpochMs)
       )
     const counted = counting(run.ledger)
     counted.spent = before.spent
     const begunEpochMs = before.begunEpochMs ?? (yield* Clock.currentTimeMillis)
-    const keeper = keeperOf(run, step, cell, before, begunEpochMs, counted)
+    const keeper = keeperOf(run, step, turn, before, begunEpochMs, counted)
     const reply = yield* ask.pipe(
       Effect.provideService(BudgetLedger, counted.ledger),
       Effect.provideService(RequestKeep, keeper),
@@ -188,7 +188,7 @@ const askOn = <E, R>(
           : Effect.ignoreCause(keeper.saveEnd(run.work.trailFrom(mark)))
       )
     )
-    return factOf(run, cell, mark, reply, counted.spent)
+    return factOf(run, turn, mark, reply, counted.spent)
   })
 
 /** The reply of a step: asked for once, or read. */
@@ -201,7 +201,7 @@ export const keptReply = <E, R>(
   if (journal.turn === null) return ask
   const key = keys.reply(step)
   return Effect.gen(function* () {
-    const cell = yield* Turn
+    const turn = yield* CurrentTurn
     let isLive = false
     const fact = yield* kept(
       journal,
@@ -209,12 +209,12 @@ export const keptReply = <E, R>(
       codecs.reply,
       Effect.suspend(() => {
         isLive = true
-        return askOn(run, step, cell, ask)
+        return askOn(run, step, turn, ask)
       })
     )
     if (isLive) yield* bookBefore(run, key, none)
     else {
-      yield* standBehind(run, cell, key, fact)
+      yield* standBehind(run, turn, key, fact)
       yield* retell(run, fact.reply)
     }
     return fact.reply

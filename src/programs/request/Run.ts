@@ -23,7 +23,7 @@ import {
 import { endOf, initial, type RecoveryState } from "../../domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import type { RequestKeeper } from "../../services/RequestKeep.ts"
-import { usedBy, type TurnCell } from "../../services/Turn.ts"
+import { usedBy, type TurnState } from "../../services/Turn.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import type { Limits, Pulse } from "./attemptWatch.ts"
 import { makeBackoff, type Backoff } from "./backoff.ts"
@@ -39,7 +39,7 @@ export interface RecoverOptions {
   readonly ledger: Ledger | null
   /** null = route health is off. */
   readonly health: RouteAdmission | null
-  readonly turn: TurnCell
+  readonly turn: TurnState
   readonly callerCap: number | null
   /** Name of the provider of a route, for whoever traces; null = unknown. */
   readonly providerOf: (route: Route) => string | null

@@ -20,9 +20,7 @@ const scheduleOf = (backoff: RecoveryPolicy["backoff"]): Schedule.Schedule<unkno
 /** The next wait after a failure, in milliseconds, at an instant of the wall clock; null = the schedule has ended. */
 export type Backoff = (wallMillis: number, outcome: Outcome) => Effect.Effect<number | null>
 
-type Step = (wallMillis: number, outcome: Outcome) => Effect.Effect<number | null>
-
-const makeStep = Effect.fnUntraced(function* (policy: RecoveryPolicy) {
+const startSchedule = Effect.fnUntraced(function* (policy: RecoveryPolicy) {
   const own = yield* BackoffSchedule
   const step = yield* Schedule.toStep(own ?? scheduleOf(policy.backoff))
   return (wallMillis: number, outcome: Outcome) =>
@@ -34,12 +32,12 @@ const makeStep = Effect.fnUntraced(function* (policy: RecoveryPolicy) {
 
 /** One per logical request: a schedule counts its own steps. It is made at the first failure, which most requests never see. */
 export const makeBackoff = (policy: RecoveryPolicy): Backoff => {
-  let made: Step | null = null
+  let made: Backoff | null = null
   return (wallMillis, outcome) =>
     made === null
-      ? Effect.flatMap(makeStep(policy), (step) => {
-          made = step
-          return step(wallMillis, outcome)
+      ? Effect.flatMap(startSchedule(policy), (next) => {
+          made = next
+          return next(wallMillis, outcome)
         })
       : made(wallMillis, outcome)
 }

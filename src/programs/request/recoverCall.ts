@@ -20,7 +20,7 @@ import { nothingSeen } from "../../domain/recovery/Outcome.ts"
 import { outcomeOfError } from "../../domain/recovery/outcomeOf.ts"
 import { RecoveryPolicy, type RecoveryPolicyInput } from "../../domain/recovery/RecoveryPolicy.ts"
 import { RecoveryEvents } from "../../services/RecoveryEvents.ts"
-import { makeTurn, Turn } from "../../services/Turn.ts"
+import { makeTurn, CurrentTurn } from "../../services/Turn.ts"
 import type { AttemptDriver } from "./AttemptDriver.ts"
 import { quiet } from "./listener.ts"
 import { recover } from "./recover.ts"
@@ -157,7 +157,7 @@ export const recoverCall = <A, E, R>(
         emit: Option.isSome(events) ? quiet(events.value.emit) : null,
         ledger: null,
         health: null,
-        turn: (yield* Turn) ?? makeTurn(),
+        turn: (yield* CurrentTurn) ?? makeTurn(),
         providerOf: () => null,
         callerCap: null,
         structured: false

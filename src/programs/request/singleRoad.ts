@@ -14,7 +14,7 @@ import type { ModelClient } from "../../services/ModelClient.ts"
 import { TokenEstimate } from "../../services/Overrides.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
 import { Summarizer } from "../../services/Summarizer.ts"
-import { makeTurn, Turn } from "../../services/Turn.ts"
+import { makeTurn, CurrentTurn } from "../../services/Turn.ts"
 import { complete } from "./complete.ts"
 import { recoverCall, type Call, type RecoverCallOptions } from "./recoverCall.ts"
 
@@ -56,7 +56,7 @@ const ask =
           emit: null,
           ledger: null,
           health: null,
-          turn: (yield* Turn) ?? makeTurn(),
+          turn: (yield* CurrentTurn) ?? makeTurn(),
           providerOf: () => null,
           callerCap: request.maxOutputTokens ?? null,
           structured: isStructured(request)

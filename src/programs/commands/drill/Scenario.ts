@@ -68,7 +68,7 @@ export interface ProviderStep {
   readonly cycle?: ReadonlyArray<ProviderStep>
 }
 
-const Step = Schema.Struct({
+const ProviderStep = Schema.Struct({
   role: opt(Schema.Literals(["main", "summarizer", "background"])),
   repeat: opt(Count),
   delayMs: opt(Schema.Finite),
@@ -87,11 +87,11 @@ const Step = Schema.Struct({
       text: opt(Schema.String)
     })
   ),
-  cycle: opt(Schema.Array(Schema.suspend((): Schema.Codec<ProviderStep> => Step)))
+  cycle: opt(Schema.Array(Schema.suspend((): Schema.Codec<ProviderStep> => ProviderStep)))
 })
 
 /** The answers of a provider. */
-export const ProviderSteps = Schema.Array(Step)
+export const ProviderSteps = Schema.Array(ProviderStep)
 
 export const ToolBehaviour = Schema.Struct({
   text: opt(Schema.String),
