@@ -34,21 +34,15 @@ const addResults = Effect.fnUntraced(function* (run: AgentRun, calls: ReadonlyAr
   yield* at === history.length
     ? run.conversation.append(added)
     : run.conversation.replace([...history.slice(0, at), ...added, ...history.slice(at)])
-  yield* Effect.forEach(results, (one) => run.emit({ _tag: "ResultAdded", ...one }), { discard: true })
+  for (const one of results) yield* run.emit({ _tag: "ResultAdded", ...one })
 })
 
 /** Calls that were not run have their reason as a fact, too: who reads the history later reads the same. */
-const keepRest = (run: AgentRun, number: number, tools: Tools): Effect.Effect<void> =>
-  run.journal.turn === null
-    ? Effect.void
-    : Effect.forEach(
-        tools.results(),
-        (result, ordinal) =>
-          result.kind === "not_run"
-            ? kept(run.journal, keys.call(number, ordinal), codecs.result, Effect.succeed(result))
-            : Effect.void,
-        { discard: true }
-      )
+const keepRest = Effect.fnUntraced(function* (run: AgentRun, number: number, tools: Tools) {
+  for (const [ordinal, result] of tools.results().entries())
+    if (result.kind === "not_run")
+      yield* kept(run.journal, keys.call(number, ordinal), codecs.result, Effect.succeed(result))
+})
 
 /** The reply enters the history and its tools run. From its place there to its last result nothing can come between. */
 const carryOut = (
@@ -105,7 +99,7 @@ const heed = Effect.fnUntraced(function* (
     // Kept for who reads the history without the tools that were run.
     const content = yield* kept(run.journal, keys.warned(number), codecs.text, Effect.succeed(sentences))
     yield* run.conversation.append([{ role: "user", content }])
-    yield* Effect.forEach(done.warnings, (finding) => run.emit({ _tag: "LoopWarned", finding }), { discard: true })
+    for (const finding of done.warnings) yield* run.emit({ _tag: "LoopWarned", finding })
   }
   if (done.broken === null) return
   yield* run.emit({ _tag: "LoopBroke", finding: done.broken })
@@ -122,8 +116,7 @@ export const agentStep = Effect.fnUntraced(function* (
 ) {
   const { options, hooks, work } = run
   yield* run.emit({ _tag: "StepStarted", step: number })
-  const startsEarly = options.earlyTools === true && options.stream === true
-  const early = startsEarly ? makeEarlyTools(run.toolbox, guard, scope) : noEarlyTools
+  const early = options.earlyTools === true ? makeEarlyTools(run.toolbox, guard, scope) : noEarlyTools
   const asked = Effect.flatMap(requestOf(run, recalled), (request) => askModel(run, request, number, early.see))
   const reply = yield* keptReply(run, number, asked)
   const unfit = work.unfit(reply)

@@ -5,6 +5,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import { isJournalFailure, TurnCancelled, TurnParked, type JournalFailure } from "../../domain/agent/JournalError.ts"
 import { codecs, keys, type Prompt } from "../../domain/agent/turnFacts.ts"
 import { addedBy, comesAfter, startOf, type ReadFact } from "../../domain/agent/turnHistory.ts"
@@ -60,10 +61,9 @@ export const historyOf = (
     while (at !== null && !seen.has(at)) {
       seen.add(at)
       const facts: ReadFact = yield* factsOf(store, at)
-      const before: string | null = comesAfter(facts)
-      parts.unshift(addedBy(facts))
-      if (before === null) parts.unshift(startOf(facts))
-      at = before
+      // One that comes after another keeps no history to begin with.
+      parts.unshift(startOf(facts), addedBy(facts))
+      at = comesAfter(facts)
     }
     return repairHistory(parts.flat()).messages
   })
@@ -125,14 +125,14 @@ const untilCancelled = ({ store, id }: DurableOptions): Effect.Effect<never, Jou
 
 const statusOf = <A>(exit: Exit.Exit<A, DurableFailure>): TurnStatus => {
   if (Exit.isSuccess(exit)) return "done"
-  const failure = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
+  const failure = Option.getOrNull(Cause.findErrorOption(exit.cause))
   if (failure instanceof TurnParked) return "parked"
   if (failure instanceof TurnCancelled) return "cancelled"
   // Whoever was interrupted, or could not write, leaves a turn that can be taken up.
   return Cause.hasInterruptsOnly(exit.cause) || isJournalFailure(failure) ? "running" : "failed"
 }
 
-const failureIn = (cause: Cause.Cause<AgentFailure>): JournalFailure | null => {
+const failureIn = (cause: Cause.Cause<DurableFailure>): JournalFailure | null => {
   const defect = cause.reasons.find((reason) => reason._tag === "Die")?.defect
   return isJournalFailure(defect) ? defect : null
 }
@@ -148,15 +148,17 @@ const owned = (options: DurableOptions, journal: JournalShape): Effect.Effect<Ag
     const conversation = yield* ConversationMemory.make(yield* startHistory(options, journal), options.onHistory)
     const ledger = options.ledger ?? (yield* BudgetLedger)
     yield* bookNested(options, ledger)
-    const turn = runAgent(agentOptionsOf(options, conversation), options.prompt).pipe(
+    return yield* runAgent(agentOptionsOf(options, conversation), options.prompt).pipe(
       Effect.provideService(Journal, journal),
       Effect.provideService(BudgetLedger, ledger)
     )
-    return yield* Effect.catchCause(turn, (cause): Effect.Effect<never, DurableFailure> => {
+  }).pipe(
+    // The journal's first fact is kept like the others: what it fails with is the failure of the turn.
+    Effect.catchCause((cause): Effect.Effect<never, DurableFailure> => {
       const failure = failureIn(cause)
       return failure === null ? Effect.failCause(cause) : Effect.fail(failure)
     })
-  })
+  )
 
 /**
  * Runs a turn, or takes it up where it is. Fails as TurnParked while a person has to answer, as TurnOwned while another
