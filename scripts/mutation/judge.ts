@@ -82,7 +82,13 @@ const withMutant = async (id: string, test: Test): Promise<Ending> => {
 /** Ends the process: what hangs in it, or was changed by a mutant, must not judge the next one. */
 const startAnew = (): never => process.exit(3)
 
-/** By test, how long it took without a mutant: the quick ones are asked first. */
+/**
+ * A test that takes longer is not asked: a mutant that survives would pay for all of them. What only such a test would
+ * notice counts as not found, so that a score can only be too low.
+ */
+const slowMillis = 1_500
+
+/** By mutant, the tests that reach it: the quick ones are asked first. */
 interface Reach {
   readonly tests: Record<string, ReadonlyArray<string>>
   readonly still: ReadonlyArray<string>
@@ -93,7 +99,9 @@ const reachOf = (tests: ReadonlyArray<Test>): Reach => {
   if (known !== null) return known
   const coverage = lever.mutantCoverage ?? { static: {}, perTest: {} }
   const reached: Record<string, Array<string>> = {}
-  const quickFirst = tests.toSorted((a, b) => (a.result?.duration ?? 0) - (b.result?.duration ?? 0))
+  const quickFirst = tests
+    .filter((test) => (test.result?.duration ?? 0) < slowMillis)
+    .toSorted((a, b) => (a.result?.duration ?? 0) - (b.result?.duration ?? 0))
   for (const test of quickFirst)
     for (const id of Object.keys(coverage.perTest[test.id] ?? {})) (reached[id] ??= []).push(test.id)
   const reach = { tests: reached, still: Object.keys(coverage.static) }
