@@ -4,9 +4,9 @@ import * as Exit from "effect/Exit"
 import type * as Scope from "effect/Scope"
 import * as LoopGuard from "../../domain/agent/LoopGuard.ts"
 import { codecs, keys } from "../../domain/agent/turnFacts.ts"
-import { notRun, toMessage as toResultMessage, type ToolResult } from "../../domain/agent/ToolResult.ts"
+import { toMessage as toResultMessage, type ToolResult } from "../../domain/agent/ToolResult.ts"
 import { isAssistant } from "../../domain/chat/Message.ts"
-import { toMessage, type ModelReply, type ToolCall } from "../../domain/chat/ModelReply.ts"
+import { toMessage, type ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { BudgetExceeded, LoopBroken } from "../../domain/failure/AgentError.ts"
 import type { AgentRun } from "./AgentRun.ts"
 import { askModel, requestOf } from "./askModel.ts"
@@ -24,9 +24,8 @@ export interface StepDone {
 }
 
 /** The results enter the history in call order, right behind the reply that has the calls. */
-const addResults = Effect.fnUntraced(function* (run: AgentRun, calls: ReadonlyArray<ToolCall>, tools: Tools) {
-  const found = tools.results()
-  const results = calls.map((call, index) => ({ call, result: found[index] ?? notRun("no result.") }))
+const addResults = Effect.fnUntraced(function* (run: AgentRun, tools: Tools) {
+  const results = tools.results()
   const added = results.map(({ call, result }) => toResultMessage(call, result))
   const history = yield* run.conversation.messages
   const at = history.findLastIndex(isAssistant) + 1
@@ -39,7 +38,7 @@ const addResults = Effect.fnUntraced(function* (run: AgentRun, calls: ReadonlyAr
 
 /** Calls that were not run have their reason as a fact, too: who reads the history later reads the same. */
 const keepRest = Effect.fnUntraced(function* (run: AgentRun, number: number, tools: Tools) {
-  for (const [ordinal, result] of tools.results().entries())
+  for (const [ordinal, { result }] of tools.results().entries())
     if (result.kind === "not_run")
       yield* kept(run.journal, keys.call(number, ordinal), codecs.result, Effect.succeed(result))
 })
@@ -79,10 +78,7 @@ const carryOut = (
       return yield* calls.length === 0
         ? Effect.succeed({ guard, warnings: [], broken: null })
         : Effect.onExit(restore(tools.run), (exit) =>
-            Effect.andThen(
-              addResults(run, calls, tools),
-              Exit.isSuccess(exit) ? keepRest(run, number, tools) : Effect.void
-            )
+            Effect.andThen(addResults(run, tools), Exit.isSuccess(exit) ? keepRest(run, number, tools) : Effect.void)
           )
     })
   )

@@ -1,6 +1,8 @@
 /** The model round of one step: the request as hooks and history make it, and its one reply. */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { given } from "../../domain/chat/given.ts"
 import type { Message } from "../../domain/chat/Message.ts"
 import { keys } from "../../domain/agent/turnFacts.ts"
 import { leadingSystem } from "../../domain/chat/MessageGroups.ts"
@@ -36,9 +38,7 @@ export const requestOf = Effect.fnUntraced(function* (run: AgentRun, recalled: s
       ...prepared.slice(head)
     ],
     ...(specs.length === 0 ? {} : { tools: specs }),
-    ...(options.maxOutputTokens === undefined ? {} : { maxOutputTokens: options.maxOutputTokens }),
-    ...(options.priority === undefined ? {} : { priority: options.priority }),
-    ...(options.params === undefined ? {} : { params: options.params })
+    ...given({ maxOutputTokens: options.maxOutputTokens, priority: options.priority, params: options.params })
   }
   return request
 })
@@ -83,12 +83,10 @@ const streamed = (
   see: EarlyTools["see"]
 ): Effect.Effect<ModelReply, RequestFailure> =>
   Effect.gen(function* () {
-    let reply: ModelReply | null = null
-    yield* Stream.runForEach(run.options.executor.stream(request), (part) => {
-      if (part._tag === "Finish") reply = part.reply
-      return see(part)
-    })
-    return reply ?? (yield* Effect.die(new Error("a stream ended without Finish")))
+    const last = yield* Stream.runLast(Stream.tap(run.options.executor.stream(request), see))
+    return Option.isSome(last) && last.value._tag === "Finish"
+      ? last.value.reply
+      : yield* Effect.die(new Error("a stream ended without Finish"))
   })
 
 /** `see` is told of every part of a stream. The requests enter the trail of the turn, however they end. */

@@ -43,10 +43,25 @@ export interface DurableOptions extends Omit<AgentOptions, "conversation" | "nes
 
 export type DurableFailure = AgentFailure | JournalFailure
 
-const factsOf = (store: JournalStoreShape, turn: string): Effect.Effect<ReadFact, JournalFailure> =>
-  Effect.map(store.steps(turn), (rows) => {
-    const values = new Map(rows.flatMap((row) => (row.state === "done" ? [[row.key, row.value] as const] : [])))
-    return (key) => values.get(key)
+const factsOf = (rows: ReadonlyArray<StepRow>): ReadFact => {
+  const values = new Map(rows.flatMap((row) => (row.state === "done" ? [[row.key, row.value] as const] : [])))
+  return (key) => values.get(key)
+}
+
+/** What is kept of a turn, then of those it comes after. Turns that come after each other are read once. */
+const keptOf = (
+  store: JournalStoreShape,
+  turn: string
+): Effect.Effect<ReadonlyArray<ReadonlyArray<StepRow>>, JournalFailure> =>
+  Effect.gen(function* () {
+    const chain = new Map<string, ReadonlyArray<StepRow>>()
+    let at: string | null = turn
+    while (at !== null && !chain.has(at)) {
+      const rows: ReadonlyArray<StepRow> = yield* store.steps(at)
+      chain.set(at, rows)
+      at = comesAfter(factsOf(rows))
+    }
+    return [...chain.values()]
   })
 
 /** The history behind a turn: those it comes after, then what it has added itself. Every call in it has its result. */
@@ -54,50 +69,28 @@ export const historyOf = (
   store: JournalStoreShape,
   turn: string
 ): Effect.Effect<ReadonlyArray<Message>, JournalFailure> =>
-  Effect.gen(function* () {
-    const parts: Array<ReadonlyArray<Message>> = []
-    const seen = new Set<string>()
-    let at: string | null = turn
-    while (at !== null && !seen.has(at)) {
-      seen.add(at)
-      const facts: ReadFact = yield* factsOf(store, at)
-      // One that comes after another keeps no history to begin with.
-      parts.unshift(startOf(facts), addedBy(facts))
-      at = comesAfter(facts)
-    }
-    return repairHistory(parts.flat()).messages
+  Effect.map(keptOf(store, turn), (chain) => {
+    // One that comes after another keeps no history to begin with.
+    const parts = chain.map(factsOf).map((facts) => [...startOf(facts), ...addedBy(facts)])
+    return repairHistory(parts.toReversed().flat()).messages
   })
 
 /** What a turn and those it comes after were booked as; `costUsd` null = a model without a price was asked. */
 export const spentOf = (store: JournalStoreShape, turn: string): Effect.Effect<Amount, JournalFailure> =>
-  Effect.gen(function* () {
-    const steps: Array<StepRow> = []
-    const seen = new Set<string>()
-    let at: string | null = turn
-    while (at !== null && !seen.has(at)) {
-      seen.add(at)
-      const rows: ReadonlyArray<StepRow> = yield* store.steps(at)
-      steps.push(...rows)
-      at = comesAfter((key) => rows.find((row) => row.key === key && row.state === "done")?.value)
-    }
-    return spentBy(steps)
-  })
+  Effect.map(keptOf(store, turn), (chain) => spentBy(chain.flat()))
 
 /** What nested agents have spent whose calls are only read now. */
-const bookNested = ({ store, id }: DurableOptions, ledger: LedgerShape | null): Effect.Effect<void, JournalFailure> => {
+const bookNested = Effect.fnUntraced(function* (
+  { store, id }: DurableOptions,
+  ledger: LedgerShape | null
+): Effect.fn.Return<void, JournalFailure> {
   const book = ledger?.book
-  if (book === undefined) return Effect.void
-  return Effect.flatMap(store.steps(id), (rows) =>
-    Effect.forEach(
-      nestedDone(rows),
-      (row) => {
-        const spent = spentAt(row)
-        return spent === null ? Effect.void : book(`${id}/${row.key}`, spent)
-      },
-      { discard: true }
-    )
-  )
-}
+  if (book === undefined) return
+  for (const row of nestedDone(yield* store.steps(id))) {
+    const spent = spentAt(row)
+    if (spent !== null) yield* book(`${id}/${row.key}`, spent)
+  }
+})
 
 const startHistory = (
   { store, after, history = [] }: DurableOptions,

@@ -69,9 +69,8 @@ export const runCall = (
   })
   const { repeat } = toolbox.traits(call.name)
   const once = journal.step(key, { success: codecs.result, repeat }, live)
-  const isThis = (failure: JournalFailure): boolean => failure instanceof StepInDoubt && failure.key.endsWith(key)
   return once.pipe(
-    Effect.catch((failure) => (isThis(failure) ? settled(run, key, keyed, live) : Effect.fail(failure))),
+    Effect.catch((failure) => (failure instanceof StepInDoubt ? settled(run, key, keyed, live) : Effect.fail(failure))),
     orEnd
   )
 }

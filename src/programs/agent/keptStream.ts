@@ -25,6 +25,13 @@ export interface KeptStream {
 
 const text = (part: string): ReadonlyArray<ReplyPart> => (part === "" ? [] : [{ _tag: "TextDelta", text: part }])
 
+interface Awaited {
+  /** What the reader has of it, and the model has not said again. */
+  readonly text: string
+  /** What the model has said of it: told again behind a Reset if it turns out to be another reply. */
+  readonly held: Array<ReplyPart>
+}
+
 /** What one reader has been told. */
 interface Told {
   readonly journal: JournalShape
@@ -32,10 +39,8 @@ interface Told {
   readonly show: Show
   /** Told, and not kept yet. */
   pending: string
-  /** What the reader has of the reply that is to be repeated; null = there is nothing to compare with. */
-  expected: string | null
-  /** What has come of it: told again behind a Reset if it turns out to be another one. */
-  held: Array<ReplyPart>
+  /** The reply that is to be repeated; null = there is nothing to compare with. */
+  awaited: Awaited | null
   /** Text the reader has that stays, whatever comes. */
   base: string
 }
@@ -61,76 +66,69 @@ const tell = (told: Told, part: ReplyPart): Effect.Effect<void> => {
 }
 
 /** It is another reply: the reader drops the one before, and has this one from its beginning. */
-const beginAgain = (told: Told): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const parts = [...text(told.base), ...told.held]
-    told.expected = null
-    told.held = []
-    return forget(told).pipe(
-      Effect.andThen(told.show({ _tag: "Reset" })),
-      Effect.andThen(Effect.forEach(parts, (part) => tell(told, part), { discard: true }))
-    )
-  })
+const beginAgain = Effect.fnUntraced(function* (told: Told, { held }: Awaited) {
+  told.awaited = null
+  yield* forget(told)
+  yield* told.show({ _tag: "Reset" })
+  for (const part of [...text(told.base), ...held]) yield* tell(told, part)
+})
 
 /** Text that the reader has already is not told again; from where it goes beyond it is. */
-const compareText = (told: Told, more: string, awaited: string): Effect.Effect<void> => {
-  told.held.push({ _tag: "TextDelta", text: more })
-  const common = awaited.slice(0, more.length)
-  if (!more.startsWith(common)) return beginAgain(told)
-  const rest = awaited.slice(common.length)
-  told.expected = rest === "" ? null : rest
-  if (rest !== "") return Effect.void
-  told.held = []
-  const beyond = more.slice(common.length)
-  return beyond === "" ? Effect.void : tell(told, { _tag: "TextDelta", text: beyond })
+const compareText = (told: Told, more: string, awaited: Awaited): Effect.Effect<void> => {
+  awaited.held.push({ _tag: "TextDelta", text: more })
+  const common = awaited.text.slice(0, more.length)
+  if (!more.startsWith(common)) return beginAgain(told, awaited)
+  const rest = awaited.text.slice(common.length)
+  told.awaited = rest === "" ? null : { ...awaited, text: rest }
+  const [beyond] = text(more.slice(common.length))
+  return beyond === undefined ? Effect.void : tell(told, beyond)
 }
 
-const compare = (told: Told, part: ReplyPart, awaited: string): Effect.Effect<void> => {
+const compare = (told: Told, part: ReplyPart, awaited: Awaited): Effect.Effect<void> => {
   switch (part._tag) {
     case "TextDelta":
       return compareText(told, part.text, awaited)
     case "Reset":
-      told.expected = null
-      told.held = []
+      told.awaited = null
       return Effect.andThen(forget(told), told.show(part))
     // It is over, or goes on with something else, and was shorter.
     case "Finish":
-      return Effect.andThen(beginAgain(told), told.show(part))
+      return Effect.andThen(beginAgain(told, awaited), told.show(part))
     case "ReasoningDelta":
-      told.held.push(part)
+      awaited.held.push(part)
       return told.show(part)
     case "ToolCallReady":
-      told.held.push(part)
-      return beginAgain(told)
+      awaited.held.push(part)
+      return beginAgain(told, awaited)
     default:
       return told.show(part)
   }
 }
 
 const see = (told: Told, part: ReplyPart): Effect.Effect<void> => {
-  if (told.expected !== null) return compare(told, part, told.expected)
+  if (told.awaited !== null) return compare(told, part, told.awaited)
   return part._tag === "Reset" ? Effect.andThen(forget(told), told.show(part)) : tell(told, part)
 }
 
-const showText = (told: Told, kept: string): Effect.Effect<void> =>
-  kept === "" ? Effect.void : told.show({ _tag: "TextDelta", text: kept })
-
-const showAgain = (told: Told, goesOnFrom: string): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const before = told.journal.told(told.key)
-    const again = showText(told, before)
-    if (before.startsWith(goesOnFrom)) {
-      told.base = goesOnFrom
-      told.expected = before === goesOnFrom ? null : before.slice(goesOnFrom.length)
-      return again
-    }
-    told.pending = goesOnFrom
-    const dropped = Effect.andThen(told.show({ _tag: "Reset" }), orEnd(told.journal.tell(told.key, null)))
-    return again.pipe(Effect.andThen(before === "" ? Effect.void : dropped), Effect.andThen(showText(told, goesOnFrom)))
-  })
+const showAgain = Effect.fnUntraced(function* (told: Told, goesOnFrom: string) {
+  const before = told.journal.told(told.key)
+  for (const part of text(before)) yield* told.show(part)
+  if (before.startsWith(goesOnFrom)) {
+    const rest = before.slice(goesOnFrom.length)
+    told.base = goesOnFrom
+    told.awaited = rest === "" ? null : { text: rest, held: [] }
+    return
+  }
+  told.pending = goesOnFrom
+  if (before !== "") {
+    yield* told.show({ _tag: "Reset" })
+    yield* orEnd(told.journal.tell(told.key, null))
+  }
+  for (const part of text(goesOnFrom)) yield* told.show(part)
+})
 
 export const makeKeptStream = (journal: JournalShape, key: string, show: Show): KeptStream => {
-  const told: Told = { journal, key, show, pending: "", expected: null, held: [], base: "" }
+  const told: Told = { journal, key, show, pending: "", awaited: null, base: "" }
   return {
     flush: flush(told),
     everySecond: Effect.forever(Effect.andThen(Effect.sleep(tellMillis), flush(told))),

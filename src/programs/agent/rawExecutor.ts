@@ -5,6 +5,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { unpriced } from "../../domain/budget/Budget.ts"
 import { ConfigurationError } from "../../domain/failure/ConfigurationError.ts"
@@ -55,11 +56,8 @@ const partOf = (part: ModelPart): ReadonlyArray<ReplyPart> => {
 
 /** A stream that has not brought its reply; an error of the provider is all it can tell. */
 const brokenOff = (exit: Exit.Exit<unknown, unknown>): Ending => {
-  const found = Exit.isFailure(exit) ? Cause.findErrorOption(exit.cause) : null
-  return {
-    reply: null,
-    error: found !== null && found._tag === "Some" && isModelError(found.value) ? found.value : null
-  }
+  const failure = Exit.isFailure(exit) ? Option.getOrNull(Cause.findErrorOption(exit.cause)) : null
+  return { reply: null, error: isModelError(failure) ? failure : null }
 }
 
 export const rawExecutor = (client: (typeof ModelClient)["Service"], options: RawOptions): ModelRequestExecutor => {

@@ -22,6 +22,11 @@ export interface ToolRun {
   readonly run: (call: ToolCall, ordinal: number) => Effect.Effect<ToolResult>
 }
 
+export interface CallResult {
+  readonly call: ToolCall
+  readonly result: ToolResult
+}
+
 export interface ToolsDone {
   readonly guard: LoopGuard.LoopGuardState
   readonly warnings: ReadonlyArray<LoopGuard.Finding>
@@ -31,7 +36,7 @@ export interface ToolsDone {
 export interface Tools {
   readonly run: Effect.Effect<ToolsDone, BudgetExceeded>
   /** One result per call, in call order, at any moment: also for calls that were cut off or never began. */
-  readonly results: () => ReadonlyArray<ToolResult>
+  readonly results: () => ReadonlyArray<CallResult>
 }
 
 const guardedResult = (result: ToolResult): LoopGuard.GuardedResult => ({
@@ -41,46 +46,51 @@ const guardedResult = (result: ToolResult): LoopGuard.GuardedResult => ({
   content: result.content
 })
 
+const guardedCall = (toolbox: ToolboxShape, call: ToolCall): LoopGuard.GuardedCall => ({
+  name: call.name,
+  arguments: call.arguments,
+  polling: toolbox.traits(call.name).polling
+})
+
+interface Batch {
+  readonly batch: ReadonlyArray<readonly [ToolCall, number]>
+  /** Why the first of them breaks the run. */
+  readonly broken: LoopGuard.Finding | null
+}
+
+/** Calls from `from` on that may run at once now. */
+const nextBatch = ({ calls, toolbox }: ToolRun, state: LoopGuard.LoopGuardState, from: number): Batch => {
+  const batch: Array<readonly [ToolCall, number]> = []
+  let pending = state
+  for (const [offset, call] of calls.slice(from).entries()) {
+    const guarded = guardedCall(toolbox, call)
+    const verdict = LoopGuard.judge(pending, guarded)
+    if (verdict._tag === "Break") return { batch, broken: batch.length === 0 ? verdict.finding : null }
+    const isAlone = verdict._tag === "Alone" || !toolbox.traits(call.name).parallel
+    if (isAlone && batch.length > 0) break
+    batch.push([call, from + offset])
+    if (isAlone) break
+    // What runs beside it is judged without its result.
+    pending = LoopGuard.note(pending, guarded, null).state
+  }
+  return { batch, broken: null }
+}
+
 export const makeTools = (options: ToolRun, before: LoopGuard.LoopGuardState): Tools => {
   const { calls, toolbox, emit } = options
   const found: Array<ToolResult | null> = calls.map(() => null)
   const begun: Array<boolean> = calls.map(() => false)
   let why = "the run ended before it."
 
-  const guarded = (call: ToolCall): LoopGuard.GuardedCall => ({
-    name: call.name,
-    arguments: call.arguments,
-    polling: toolbox.traits(call.name).polling
-  })
-
-  const runOne = (call: ToolCall, ordinal: number): Effect.Effect<void> =>
+  const runOne = (call: ToolCall, ordinal: number): Effect.Effect<CallResult> =>
     Effect.gen(function* () {
       begun[ordinal] = true
       yield* emit({ _tag: "ToolStarted", call })
       const result = yield* options.run(call, ordinal)
       found[ordinal] = result
       yield* emit({ _tag: "ToolEnded", call, result })
+      return { call, result }
     })
-
-  /** Calls from `from` on that may run at once now. Empty: the first of them breaks the run. */
-  const next = (
-    state: LoopGuard.LoopGuardState,
-    from: number
-  ): { readonly batch: ReadonlyArray<readonly [ToolCall, number]>; readonly broken: LoopGuard.Finding | null } => {
-    const batch: Array<readonly [ToolCall, number]> = []
-    let pending = state
-    for (const [offset, call] of calls.slice(from).entries()) {
-      const verdict = LoopGuard.judge(pending, guarded(call))
-      if (verdict._tag === "Break") return { batch, broken: batch.length === 0 ? verdict.finding : null }
-      const isAlone = verdict._tag === "Alone" || !toolbox.traits(call.name).parallel
-      if (isAlone && batch.length > 0) break
-      batch.push([call, from + offset])
-      // What runs beside it is judged without its result.
-      pending = LoopGuard.note(pending, guarded(call), null).state
-      if (isAlone) break
-    }
-    return { batch, broken: null }
-  }
 
   const run = Effect.gen(function* () {
     let guard = before
@@ -90,20 +100,18 @@ export const makeTools = (options: ToolRun, before: LoopGuard.LoopGuardState): T
       why = "the session's budget is used up."
       yield* options.budget
       why = "the run ended before it."
-      const { batch, broken } = next(guard, at)
+      const { batch, broken } = nextBatch(options, guard, at)
       if (broken !== null) {
         why = "the run was stopped because it goes in circles."
         return { guard, warnings, broken }
       }
-      yield* Effect.forEach(batch, ([call, ordinal]) => runOne(call, ordinal), {
-        concurrency: options.concurrency,
-        discard: true
+      const ran = yield* Effect.forEach(batch, ([call, ordinal]) => runOne(call, ordinal), {
+        concurrency: options.concurrency
       })
       at += batch.length
       let stuck: LoopGuard.Finding | null = null
-      for (const [call, ordinal] of batch) {
-        const result = found[ordinal] ?? interrupted
-        const noted = LoopGuard.note(guard, guarded(call), guardedResult(result))
+      for (const { call, result } of ran) {
+        const noted = LoopGuard.note(guard, guardedCall(toolbox, call), guardedResult(result))
         guard = noted.state
         if (noted.warning !== null) warnings.push(noted.warning)
         stuck ??= noted.broken
@@ -118,6 +126,10 @@ export const makeTools = (options: ToolRun, before: LoopGuard.LoopGuardState): T
 
   return {
     run,
-    results: () => calls.map((_, ordinal) => found[ordinal] ?? (begun[ordinal] === true ? interrupted : notRun(why)))
+    results: () =>
+      calls.map((call, ordinal) => ({
+        call,
+        result: found[ordinal] ?? (begun[ordinal] === true ? interrupted : notRun(why))
+      }))
   }
 }

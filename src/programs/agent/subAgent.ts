@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { AgentEvent } from "../../domain/agent/AgentEvent.ts"
 import type { BudgetLimits } from "../../domain/budget/Budget.ts"
+import { given } from "../../domain/chat/given.ts"
 import * as ConversationMemory from "./ConversationMemory.ts"
 import { runOptionsOf, tool, type RunOptions, type Tool } from "./tool.ts"
 import { AgentHooks, AgentMemory, HistoryPreparation, SystemPrompt } from "../../services/AgentHooks.ts"
@@ -82,8 +83,7 @@ export const subAgent = (options: SubAgentOptions): Tool => {
           executor: options.executor,
           conversation,
           nested: true,
-          ...(options.maxSteps === undefined ? {} : { maxSteps: options.maxSteps }),
-          ...(options.emit === undefined ? {} : { emit: options.emit })
+          ...given({ maxSteps: options.maxSteps, emit: options.emit })
         },
         task
       ).pipe(

@@ -6,6 +6,7 @@ import * as Schema from "effect/Schema"
 import * as ToolArguments from "../../domain/agent/ToolArguments.ts"
 import type * as ToolResult from "../../domain/agent/ToolResult.ts"
 import { refuseUnknown } from "../../domain/failure/unknownOptions.ts"
+import { given } from "../../domain/chat/given.ts"
 import type { Json } from "../../domain/chat/json.ts"
 import type { ToolSpec } from "../../domain/chat/Message.ts"
 
@@ -77,14 +78,8 @@ const work = <R>(run: () => unknown): Effect.Effect<unknown, unknown, R> =>
   Effect.flatMap(Effect.try({ try: run, catch: (cause) => cause }), (output) => effectOf<R>(output))
 
 /** How a tool is run, of options that hold more. */
-export const runOptionsOf = ({ timeout, parallel, polling, repeat, approval, settle }: RunOptions): RunOptions => ({
-  ...(timeout === undefined ? {} : { timeout }),
-  ...(parallel === undefined ? {} : { parallel }),
-  ...(polling === undefined ? {} : { polling }),
-  ...(repeat === undefined ? {} : { repeat }),
-  ...(approval === undefined ? {} : { approval }),
-  ...(settle === undefined ? {} : { settle })
-})
+export const runOptionsOf = ({ timeout, parallel, polling, repeat, approval, settle }: RunOptions): RunOptions =>
+  given({ timeout, parallel, polling, repeat, approval, settle })
 
 const runNames: ReadonlyArray<string> = [
   "timeout",
