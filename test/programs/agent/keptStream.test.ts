@@ -86,4 +86,77 @@ describe("a reader over two processes", () => {
       ["TextDelta", "Reset", "ToolCallReady"]
     )
   })
+
+  const delta = (text: string): ReplyPart => ({ _tag: "TextDelta", text })
+  const seen = (before: string, goesOnFrom: string, ...given: ReadonlyArray<ReplyPart>) => {
+    const reader = readerOf(before, goesOnFrom)
+    for (const part of given) Effect.runSync(reader.stream.see(part))
+    return reader.parts
+  }
+
+  it("is told nothing of its own where nothing was kept", () => {
+    assert.deepStrictEqual(seen("", ""), [])
+    assert.deepStrictEqual(seen("", "from elsewhere"), [delta("from elsewhere")])
+  })
+
+  it("is told no empty text when the reply says exactly what was kept", () => {
+    assert.deepStrictEqual(seen("abc", "", delta("ab"), delta("c")), [delta("abc")])
+    assert.deepStrictEqual(seen("abc", "", delta("abcd"), delta("e")), [delta("abc"), delta("d"), delta("e")])
+  })
+
+  it("is told the reasoning of another reply again behind the Reset, and its calls after the text", () => {
+    const reasons: ReplyPart = { _tag: "ReasoningDelta", text: "hm" }
+    const ready: ReplyPart = { _tag: "ToolCallReady", id: "1", name: "n", arguments: "{}" }
+    const reset: ReplyPart = { _tag: "Reset" }
+    assert.deepStrictEqual(seen("abc", "", reasons, delta("ab"), delta("x")), [
+      delta("abc"),
+      reasons,
+      reset,
+      reasons,
+      delta("ab"),
+      delta("x")
+    ])
+    assert.deepStrictEqual(seen("abc", "a", delta("b"), ready), [delta("abc"), reset, delta("a"), delta("b"), ready])
+  })
+
+  it("is told of a reply that was shorter at its end, once", () => {
+    const finish: ReplyPart = { _tag: "Finish", reply: makeReply({ text: "ab" }) }
+    assert.deepStrictEqual(
+      seen("abc", "", delta("ab"), finish, finish).map(({ _tag }) => _tag),
+      ["TextDelta", "Reset", "TextDelta", "Finish", "Finish"]
+    )
+  })
+
+  it("is told at once of what is no text, and the comparison goes on", () => {
+    const usage: ReplyPart = { _tag: "UsageSeen", usage: makeReply({ text: null }).usage }
+    assert.deepStrictEqual(seen("abc", "", delta("a"), usage, delta("bc"), delta("d")), [
+      delta("abc"),
+      usage,
+      delta("d")
+    ])
+  })
+
+  it("keeps text in pieces of two thousand characters, and the rest when it is asked to", () => {
+    const told: Array<string | null> = []
+    const journal = {
+      ...noJournal,
+      turn: "t",
+      tell: (_key: string, text: string | null) => Effect.sync(() => void told.push(text))
+    }
+    const stream = makeKeptStream(journal, "k", () => Effect.void)
+    for (let at = 0; at < 2_001; at += 1) Effect.runSync(stream.see(delta("x")))
+    assert.deepStrictEqual(
+      told.map((text) => text?.length),
+      [2_000]
+    )
+    for (let round = 0; round < 2; round += 1) Effect.runSync(stream.flush)
+    assert.deepStrictEqual(
+      told.map((text) => text?.length),
+      [2_000, 1]
+    )
+    Effect.runSync(stream.see(delta("more")))
+    Effect.runSync(stream.see({ _tag: "Reset" }))
+    Effect.runSync(stream.flush)
+    assert.deepStrictEqual(told.slice(2), [null])
+  })
 })

@@ -562,4 +562,77 @@ describe("the preparation of a history", () => {
       assert.isBelow(sent.length, history.length)
     })
   )
+
+  it.effect("sends the history as it is while the window has room, and asks nobody", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const prepare = yield* preparing(() => {
+        asked += 1
+        return "short"
+      })
+      const short = long(2)
+      assert.strictEqual(yield* prepare(short), short)
+      assert.strictEqual(asked, 0)
+    })
+  )
+
+  it.effect.each([
+    [1_000, undefined, 799, false],
+    [1_000, undefined, 800, true],
+    [1_000, 0.5, 499, false],
+    [1_000, 0.5, 500, true]
+  ] as const)(
+    "begins where the window of %d tokens is full to its share (%s): with %d tokens it is %s",
+    ([contextWindow, share, tokens, isAsked]) =>
+      Effect.gen(function* () {
+        let asked = 0
+        const prepare = yield* makePreparation({
+          summarizer: {
+            summarize: () => Effect.sync(() => ((asked += 1), { text: "short", usage: Usage.unknown }))
+          },
+          contextWindow,
+          keepRecentMessages: 1,
+          ...(share === undefined ? {} : { share })
+        })
+        yield* Effect.provideService(prepare(long(6)), TokenEstimate, () => tokens)
+        assert.strictEqual(asked, isAsked ? 1 : 0)
+      })
+  )
+
+  it.effect("leaves half of the window for what is summarised, one token at least, and keeps eight messages", () =>
+    Effect.gen(function* () {
+      const asked: Array<object> = []
+      for (const contextWindow of [1_001, 1]) {
+        const prepare = yield* makePreparation({
+          summarizer: {
+            summarize: ({ messages, maxInputTokens, maxOutputTokens }) =>
+              Effect.sync(() => {
+                asked.push({ messages: messages.length, maxInputTokens, maxOutputTokens })
+                return { text: "short", usage: Usage.unknown }
+              })
+          },
+          contextWindow
+        })
+        yield* prepare(long(20))
+      }
+      // 20 messages and the last one, of which eight stay.
+      assert.deepStrictEqual(asked, [
+        { messages: 13, maxInputTokens: 500, maxOutputTokens: 4_000 },
+        { messages: 13, maxInputTokens: 1, maxOutputTokens: 4_000 }
+      ])
+    })
+  )
+
+  it.effect("asks nobody where every message is to stay", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const prepare = yield* preparing(() => {
+        asked += 1
+        return "short"
+      })
+      const history: ReadonlyArray<Message> = [{ role: "user", content: "x".repeat(9_000) }]
+      assert.strictEqual(yield* prepare(history), history)
+      assert.strictEqual(asked, 0)
+    })
+  )
 })

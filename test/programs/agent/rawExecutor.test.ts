@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Stream from "effect/Stream"
 import { makeModelError, type ModelError } from "../../../src/domain/failure/ModelError.ts"
+import type { Trail, TrailEntry } from "../../../src/domain/failure/Trail.ts"
 import type { ModelPart } from "../../../src/domain/chat/ModelReply.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
 import * as BudgetMemory from "../../../src/layers/stores/BudgetMemory.ts"
@@ -11,6 +12,7 @@ import * as ScriptedModel from "../../../src/layers/ScriptedModel.ts"
 import { rawExecutor } from "../../../src/programs/agent/rawExecutor.ts"
 import { BudgetLedger } from "../../../src/services/BudgetLedger.ts"
 import { TokenEstimate } from "../../../src/services/Overrides.ts"
+import { RequestWatch } from "../../../src/services/RequestWatch.ts"
 
 describe("the raw executor", () => {
   it.effect.each<readonly [string, ScriptedModel.Step, number]>([
@@ -106,6 +108,85 @@ describe("the raw executor", () => {
         assert.include(Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : "", "prices is not known for large")
       }
       assert.strictEqual(model.requests.length, 0)
+    })
+  )
+
+  const watching = (trail: Array<TrailEntry>) => ({ ended: (entries: Trail) => void trail.push(...entries) })
+
+  it.effect("tells of a stream what a consumer can use, in its order, and nothing of its pulse", () =>
+    Effect.gen(function* () {
+      const reply = ScriptedModel.makeReply({ text: "hello" })
+      const one = { id: "1", name: "n", arguments: "{}" }
+      const stream = Stream.fromIterable<ModelPart>([
+        { _tag: "Life" },
+        { _tag: "Stored", name: "r1" },
+        { _tag: "Reasoning", text: "hm" },
+        { _tag: "Text", text: "hello" },
+        { _tag: "ToolCallDelta" },
+        { _tag: "ToolCall", call: one },
+        { _tag: "Usage", usage: used },
+        { _tag: "Whole", reply },
+        { _tag: "End", reply }
+      ])
+      const client = { generate: () => Effect.die("not used"), stream: () => stream }
+      const parts = yield* Stream.runCollect(rawExecutor(client, { model: "m", maxOutputTokens: 50 }).stream(request))
+      assert.deepStrictEqual(parts, [
+        { _tag: "ReasoningDelta", text: "hm" },
+        { _tag: "TextDelta", text: "hello" },
+        { _tag: "ToolCallReady", ...one },
+        { _tag: "UsageSeen", usage: used },
+        { _tag: "Finish", reply }
+      ])
+    })
+  )
+
+  it.effect.each<readonly [string, ReadonlyArray<ModelPart>, Stream.Stream<never, ModelError>, object]>([
+    [
+      "one that broke off behind its first part as an answer that came",
+      [{ _tag: "Text", text: "half" }],
+      Stream.fail(makeModelError({ kind: "connection", status: null, code: "ECONNRESET" })),
+      { status: 200, outcome: "connection", code: "ECONNRESET", usageFinal: false }
+    ],
+    [
+      "one that was refused as its status",
+      [],
+      Stream.fail(makeModelError({ kind: "overloaded", status: 529, code: "busy" })),
+      { status: 529, outcome: "overloaded", code: "busy", usageFinal: true }
+    ],
+    ["one that died as nobody's error", [], Stream.die("a bug"), { status: null, code: null }],
+    [
+      "what had been counted when it broke off",
+      [{ _tag: "Usage", usage: used }],
+      Stream.fail(makeModelError({ kind: "interrupted", status: null })),
+      { usage: used }
+    ]
+  ])("enters in the trail %s", ([, parts, end, fields]) =>
+    Effect.gen(function* () {
+      const trail: Array<TrailEntry> = []
+      const stream = Stream.concat(Stream.fromIterable(parts), end)
+      const client = { generate: () => Effect.die("not used"), stream: () => stream }
+      const executor = rawExecutor(client, { model: "m", maxOutputTokens: 50 })
+      yield* Effect.exit(Stream.runDrain(executor.stream(request))).pipe(
+        Effect.provideService(RequestWatch, watching(trail))
+      )
+      assert.strictEqual(trail.length, 1)
+      assert.deepInclude(trail[0], { model: "m", maxOutputTokens: 50, role: "main", attempt: 1, ...fields })
+    })
+  )
+
+  it.effect("enters a background request without an attempt, and refuses what cannot be sent", () =>
+    Effect.gen(function* () {
+      const trail: Array<TrailEntry> = []
+      const model = ScriptedModel.make([{ reply: { text: "ok" } }])
+      const executor = rawExecutor(model.client, { model: "m", maxOutputTokens: 50 })
+      yield* executor
+        .complete({ ...request, priority: "background" })
+        .pipe(Effect.provideService(RequestWatch, watching(trail)))
+      assert.deepInclude(trail[0], { role: "background", attempt: null })
+      const broken = { messages: "no list" as never }
+      for (const asked of [executor.complete(broken), Stream.runDrain(executor.stream(broken))])
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(asked)))
+      assert.strictEqual(model.requests.length, 1)
     })
   )
 })
