@@ -5,7 +5,6 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import * as Tracer from "effect/Tracer"
 import { TestClock } from "effect/testing"
 import type { ToolCall } from "../../../src/domain/chat/ModelReply.ts"
 import { ok, type ToolResult } from "../../../src/domain/agent/ToolResult.ts"
@@ -18,6 +17,7 @@ import { rawExecutor } from "../../../src/programs/agent/rawExecutor.ts"
 import { runTool } from "../../../src/programs/agent/toolSpan.ts"
 import { ModelClient } from "../../../src/services/ModelClient.ts"
 import { Recovery } from "../../../src/services/Recovery.ts"
+import { attributesOf, recorder } from "../../support/spans.ts"
 
 const secret = "THE-TEXT"
 const usage = { ...Usage.unknown, promptTokens: 12, completionTokens: 3 }
@@ -27,22 +27,6 @@ const overload: ScriptedModel.Step = {
 const fine: ScriptedModel.Step = {
   reply: { text: secret, usage, servedModel: "large-2026", providerRequestId: "p-2" }
 }
-
-/** A tracer that keeps what an exporter would send. */
-const recorder = () => {
-  const spans: Array<Tracer.NativeSpan> = []
-  const tracer = Tracer.make({
-    span: (options) => {
-      const span = new Tracer.NativeSpan(options)
-      spans.push(span)
-      return span
-    }
-  })
-  return { spans, tracer }
-}
-
-const attributesOf = (span: Tracer.NativeSpan | undefined): Record<string, unknown> =>
-  Object.fromEntries(span?.attributes ?? [])
 
 const layerOf = (steps: ReadonlyArray<ScriptedModel.Step>, provider = "azure") =>
   RecoveryLive.layer(
