@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 
 const partialField = { partialText: Schema.optionalKey(Schema.Redacted(Schema.String)) }
 
-interface Telling {
+export interface Telling {
   /** The text, without what comes behind it; null when there is none. */
   readonly partial: string | null
 }
