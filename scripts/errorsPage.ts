@@ -187,6 +187,8 @@ ${providerTable}
 ## What recovery gave up on
 
 With \`lastOutcome\`, \`lastCause\`, \`lastStatus\`, \`code\`, \`model\`, \`cause\` and \`firstCause\`: the last failure, and the first.
+A fallback that cannot serve (it answers 400, 401, 402, 403, 404 or 410 while the route before it was only busy) is told by the trail
+alone: the failure speaks of the busy route.
 
 ${table(RecoveryErrors, given)}
 

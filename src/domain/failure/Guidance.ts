@@ -2,7 +2,7 @@
 import type { FaultKind } from "./FaultKind.ts"
 import type { FailReason } from "./FailReason.ts"
 import { refusedPart } from "./RefusedPart.ts"
-import { instantText } from "./wording.ts"
+import { instantText, spanText } from "./wording.ts"
 import { codeWords, faultWords, reasonWords, replyWords, type ReplyValue } from "./words.ts"
 
 export interface Situation {
@@ -107,12 +107,34 @@ export const guidanceFor = (situation: Situation): string => {
   return reset === null ? sentenceOf(situation) : `${sentenceOf(situation)} It is full again at ${reset}.`
 }
 
-/** Guidance for what recovery gave up on. `retryAt`: epoch milliseconds from which another try makes sense; null = unknown. */
-export const guidanceForReason = (reason: FailReason, retryAt: number | null = null): string => {
+/** Guidance for what recovery gave up on. */
+export const guidanceForReason = (reason: FailReason): string => reasonWords[reason].advice
+
+/** What the time of a request went into. */
+export interface TimeSpent {
+  /** Epoch milliseconds from which another try makes sense; null = unknown. */
+  readonly retryAt: number | null
+  /** The last failure; null = nothing had failed. */
+  readonly last: { readonly kind: FaultKind; readonly status: number | null } | null
+  /** Silence of the provider that used up the time, and the field of the policy that would have ended it; null = none did. */
+  readonly silence: { readonly millis: number; readonly field: string } | null
+}
+
+/** Guidance when the time is used up: when to come back, what failed last, and which timer ends such a silence. */
+export const guidanceForDeadline = ({ retryAt, last, silence }: TimeSpent): string => {
   const instant = instantText(retryAt)
-  return reason === "Deadline" && instant !== null
-    ? `The wait does not fit into the time for this request. Try again from ${instant} on, or allow a longer deadline.`
-    : reasonWords[reason].advice
+  const answered = last === null || last.status === null ? "no answer" : `HTTP ${last.status}`
+  return [
+    instant === null
+      ? reasonWords.Deadline.advice
+      : `The wait does not fit into the time for this request. Try again from ${instant} on, or allow a longer deadline.`,
+    ...(last === null ? [] : [`Last cause: ${last.kind} (${answered}).`]),
+    ...(silence === null
+      ? []
+      : [
+          `${spanText(silence.millis)} of the time went in silence: a shorter \`${silence.field}\` leaves time for another try.`
+        ])
+  ].join(" ")
 }
 
 /** Guidance for a reply that is a value. */

@@ -33,7 +33,7 @@ export const standingFields = {
   /** Name of the client that reaches it; null = the default one. */
   client: Schema.NullOr(Schema.String).pipe(Schema.withConstructorDefault(Effect.succeed(null))),
   guidance: Schema.String,
-  /** The last failure itself. */
+  /** The last failure itself; a fallback's refusal does not take the place of what a busy route had said before it. */
   cause: Schema.optionalKey(Schema.Defect()),
   /** The first failure; the same as `cause` when there was one only. */
   firstCause: Schema.optionalKey(Schema.Defect())

@@ -36,9 +36,26 @@ export const TrailEntry = Schema.Struct({
 export type TrailEntry = typeof TrailEntry.Type
 export type Trail = ReadonlyArray<TrailEntry>
 
+/** Sums of floats have up to 17 digits; nobody who reads a trail needs more than a microsecond. */
+export const readableMillis = (millis: number): number => Math.round(millis * 1_000) / 1_000
+
+/** A billionth of a dollar is less than any token costs. */
+const readableUsd = (usd: number | null): number | null => (usd === null ? null : Math.round(usd * 1e9) / 1e9)
+
+/** An entry with the digits that a reader needs. */
+export const readable = (entry: TrailEntry): TrailEntry => ({
+  ...entry,
+  startedMs: readableMillis(entry.startedMs),
+  durationMs: readableMillis(entry.durationMs),
+  waitMs: entry.waitMs === null ? null : readableMillis(entry.waitMs),
+  costUsd: readableUsd(entry.costUsd)
+})
+
 /** Requests of the main conversation (or of a background one) that were sent, also those that were broken off. */
 export const attemptsIn = (trail: Trail): number => trail.filter((entry) => entry.attempt !== null).length
 
 /** USD of all of them together; null = unknown for one of them. */
 export const costOfTrail = (trail: Trail): number | null =>
-  trail.reduce<number | null>((sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd), 0)
+  readableUsd(
+    trail.reduce<number | null>((sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd), 0)
+  )

@@ -19,8 +19,8 @@ const entryRow = (entry: TrailEntry): ReadonlyArray<string> => {
   const id = entry.providerRequestId === null ? "" : ` (request id ${entry.providerRequestId})`
   const wait = entry.waitMs === null ? "" : `, then waited ${spanText(entry.waitMs)} (${entry.waitOrigin})`
   const route = routeText(entry.model, entry.client)
-  const budget = `budget ${entry.maxOutputTokens ?? "none"}`
-  return [spanText(entry.startedMs), `${name} ${route}, ${budget}: ${entry.outcome}${status}${code}${id}${wait}`]
+  const budget = entry.maxOutputTokens === null ? "" : `, budget ${entry.maxOutputTokens}`
+  return [spanText(entry.startedMs), `${name} ${route}${budget}: ${entry.outcome}${status}${code}${id}${wait}`]
 }
 
 /** The requests of a trail, a line each. */

@@ -41,16 +41,34 @@ export interface FailedCall {
   readonly off: string | null
   readonly id: string
   readonly wallMillis: number
-  /** The last refused answer, with the error it was read as. */
-  readonly answer: { readonly raw: FailedAnswer; readonly error: ModelError } | null
+  /** The refused answers that are kept, the last one last. */
+  readonly answers: ReadonlyArray<RefusedAnswer>
+}
+
+/** A refused answer, with the error it was read as. */
+export interface RefusedAnswer {
+  readonly raw: FailedAnswer
+  readonly error: ModelError
 }
 
 const isSame = (error: ModelError, cause: ModelError | null): boolean =>
   cause !== null && error.kind === cause.kind && error.status === cause.status && error.code === cause.code
 
+/** The refused answers once there is one more: of those that say the same, the last is kept. */
+export const withRefused = (
+  before: ReadonlyArray<RefusedAnswer>,
+  answer: RefusedAnswer
+): ReadonlyArray<RefusedAnswer> => [...before.filter(({ error }) => !isSame(error, answer.error)), answer]
+
+/** The refused answer that the failure speaks of; null = it speaks of none. */
+const answerBehind = ({ failure, answers }: FailedCall): RefusedAnswer | null => {
+  const cause = causeOf(failure)
+  return answers.findLast(({ error }) => isSame(error, cause)) ?? null
+}
+
 /** The provider's own body, when the failure is the provider's and the body is an error of the API. */
-const ownBody = ({ failure, answer, wire }: FailedCall): string | null => {
-  if (answer === null || !isSame(answer.error, causeOf(failure))) return null
+const ownBody = ({ failure, wire }: FailedCall, answer: RefusedAnswer | null): string | null => {
+  if (answer === null) return null
   if (
     !isModelError(failure) &&
     failure._tag !== "RecoveryRetriesExhausted" &&
@@ -64,8 +82,9 @@ const ownBody = ({ failure, answer, wire }: FailedCall): string | null => {
 
 /** A failure as an answer: the status that makes an SDK throw the right class, and no reason to try again. */
 export const failureAnswer = (call: FailedCall): NativeResponse => {
-  const { wire, failure, answer, off } = call
-  const own = ownBody(call)
+  const { wire, failure, off } = call
+  const answer = answerBehind(call)
+  const own = ownBody(call, answer)
   const body =
     own ??
     JSON.stringify(wire === null ? { error: { message: failure.message } } : wire.errorBody(toldOf(wire, failure)))

@@ -34,7 +34,7 @@ import { makeTurn } from "../../services/Turn.ts"
 import * as ModelSummarizer from "../ModelSummarizer.ts"
 import * as HealthMemory from "../stores/HealthMemory.ts"
 import { makeSender, type FailedAnswer, type Target } from "../provider/nativeSender.ts"
-import { failureAnswer, passedLines, withTrail } from "./answerFor.ts"
+import { failureAnswer, passedLines, withRefused, withTrail, type RefusedAnswer } from "./answerFor.ts"
 import type { NativeResponse } from "./NativeResponse.ts"
 import { Outlet } from "./Outlet.ts"
 import { noteRealId } from "./realIds.ts"
@@ -193,7 +193,7 @@ class Underway {
   private fiber: Fiber.Fiber<unknown> | null = null
   private known: Trail = []
   private standing: (() => { readonly trail: Trail }) | null = null
-  private refused: { readonly raw: FailedAnswer; readonly error: ModelError } | null = null
+  private refused: ReadonlyArray<RefusedAnswer> = []
   startedAt = 0
 
   constructor(
@@ -227,7 +227,7 @@ class Underway {
   }
 
   readonly onRefused = (raw: FailedAnswer, error: ModelError): void => {
-    this.refused = { raw, error }
+    this.refused = withRefused(this.refused, { raw, error })
   }
 
   readonly onAbort = (): void => {
@@ -284,8 +284,8 @@ class Underway {
       this.outlet.fail(failure)
       return
     }
-    const { trail, refused: answer } = this
-    this.answer(failureAnswer({ wire, failure, trail, off, id, wallMillis, answer }))
+    const { trail, refused: answers } = this
+    this.answer(failureAnswer({ wire, failure, trail, off, id, wallMillis, answers }))
   }
 }
 

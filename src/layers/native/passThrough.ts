@@ -23,9 +23,8 @@ import { RequestWatch } from "../../services/RequestWatch.ts"
 import { makeTurn } from "../../services/Turn.ts"
 import { abortable } from "../provider/abortable.ts"
 import { allowedHeaders, replaceSecrets, secretsOf } from "../provider/answerHeaders.ts"
-import type { FailedAnswer } from "../provider/nativeSender.ts"
 import { networkCode } from "../../domain/failure/networkCode.ts"
-import { failureAnswer } from "./answerFor.ts"
+import { failureAnswer, type RefusedAnswer } from "./answerFor.ts"
 import type { NativeServices } from "./callNative.ts"
 import { remember } from "./failureStore.ts"
 import { toResponse } from "./NativeResponse.ts"
@@ -75,7 +74,7 @@ const policyOf = (policy: RecoveryPolicy): RecoveryPolicy =>
 
 interface Sending {
   response: Response | null
-  answer: { readonly raw: FailedAnswer; readonly error: ModelError } | null
+  answer: RefusedAnswer | null
 }
 
 const attempt = (call: PassedCall, sending: Sending): Effect.Effect<ModelReply, ModelError> => {
@@ -152,9 +151,9 @@ export const passThrough = (call: PassedCall): Promise<Response> => {
     const found = Cause.findErrorOption(exit.cause)
     if (found._tag !== "Some") return yield* Effect.failCause(exit.cause)
     const wallMillis = clock.currentTimeMillisUnsafe()
-    const { answer } = sending
+    const answers = sending.answer === null ? [] : [sending.answer]
     const response = toResponse(
-      failureAnswer({ wire: null, failure: found.value, trail, off: null, id: call.requestId, wallMillis, answer })
+      failureAnswer({ wire: null, failure: found.value, trail, off: null, id: call.requestId, wallMillis, answers })
     )
     remember(found.value, response.headers, call.requestId)
     return response

@@ -13,7 +13,7 @@ import {
 import { partialOf } from "../../domain/failure/partial.ts"
 import type { Finding } from "../../domain/agent/LoopGuard.ts"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
-import type { TrailEntry } from "../../domain/failure/Trail.ts"
+import { readable, readableMillis, type TrailEntry } from "../../domain/failure/Trail.ts"
 import type { TakeTrail } from "../../services/RequestWatch.ts"
 
 const guidance = {
@@ -56,7 +56,7 @@ export const makeTurnWork = (now: () => number): TurnWork => {
 
   const tried = () => ({
     attempts: trail.filter((entry) => entry.attempt !== null).length,
-    elapsedMs: now() - startedAt,
+    elapsedMs: readableMillis(now() - startedAt),
     trail: [...trail]
   })
   const partialWith = (more: string | null) => partialOf([...texts, ...(more === null ? [] : [more])].join("\n\n"))
@@ -69,7 +69,7 @@ export const makeTurnWork = (now: () => number): TurnWork => {
   })
 
   const ofTurn: TurnWork["ofTurn"] = (entries, since) =>
-    entries.map((entry) => ({ ...entry, startedMs: entry.startedMs + since - startedAt }))
+    entries.map((entry) => readable({ ...entry, startedMs: entry.startedMs + since - startedAt }))
 
   return {
     ofTurn,

@@ -5,11 +5,12 @@
 import type * as Clock from "effect/Clock"
 import type * as Effect from "effect/Effect"
 import type * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
 import type { ModelReply } from "../../domain/chat/ModelReply.ts"
 import type { Role } from "../../domain/chat/ModelRequest.ts"
 import type { BudgetExceeded } from "../../domain/failure/AgentError.ts"
 import type { ModelError } from "../../domain/failure/ModelError.ts"
-import type { TrailEntry } from "../../domain/failure/Trail.ts"
+import { readable, type TrailEntry } from "../../domain/failure/Trail.ts"
 import type { AttemptPlan } from "../../domain/recovery/AttemptPlan.ts"
 import type { Outcome } from "../../domain/recovery/Outcome.ts"
 import type { Happening, RecoveryEvent } from "../../domain/recovery/RecoveryEvent.ts"
@@ -75,12 +76,21 @@ export interface Run {
   readonly here: { at: Position }
 }
 
+/** Nothing came for so long until an attempt was ended, and the field of the policy that bounds it. */
+export const Silence = Schema.Struct({
+  millis: Schema.Finite,
+  field: Schema.Literals(["attemptTimeout", "firstTokenTimeout", "idleTimeout"])
+})
+export type Silence = typeof Silence.Type
+
 /** What the request has met so far, for the reply's warnings and for the error at the end. */
 export interface Met {
   readonly first: ModelError | null
   readonly last: ModelError | null
   readonly refused: BudgetExceeded | null
   readonly lastOutcome: string
+  /** How long the provider was silent when attempts were ended for it, and what the last of these was; null = never. */
+  readonly silence: Silence | null
   readonly warnings: ReadonlyArray<string>
 }
 
@@ -102,6 +112,8 @@ export interface Seen {
   readonly error: ModelError | BudgetExceeded | null
   /** How far a stream's progress has moved the deadline on. */
   readonly movedMillis: number
+  /** null = the attempt was not ended by a timer. */
+  readonly silence: Silence | null
 }
 
 /** What was seen without a request of the main conversation. */
@@ -110,12 +122,13 @@ export const seenOnly = (outcome: Outcome, error: Seen["error"] = null): Seen =>
   reply: null,
   plan: null,
   error,
-  movedMillis: 0
+  movedMillis: 0,
+  silence: null
 })
 
 export const timeIsUp: Seen = seenOnly({ _tag: "DeadlineHit" })
 
-const nothingMet: Met = { first: null, last: null, refused: null, lastOutcome: "none", warnings: [] }
+const nothingMet: Met = { first: null, last: null, refused: null, lastOutcome: "none", silence: null, warnings: [] }
 
 const indexOf = (policy: RecoveryPolicy, name: RouteName | null): number =>
   name === null
@@ -168,7 +181,7 @@ export const makeRun = (
     now,
     startedAt,
     trail,
-    books: { ledger, emit, requestId, startedAt, now, enter: (entry) => trail.push(entry) },
+    books: { ledger, emit, requestId, startedAt, now, enter: (entry) => trail.push(readable(entry)) },
     backoff: makeBackoff(options.policy),
     pulse: { lastAt: startedAt },
     here: {

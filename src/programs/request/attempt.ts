@@ -10,7 +10,17 @@ import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
 import { makeProgress, movedBy, TimeUp, underTimers, type Progress } from "./attemptWatch.ts"
 import { makeMeter, type Sent } from "./httpRequest.ts"
 import { underReceipt, worstFor } from "./receipt.ts"
-import { isOver, limitsOf, readTick, seenOnly, timeIsUp, type Position, type Run, type Seen } from "./Run.ts"
+import {
+  isOver,
+  limitsOf,
+  readTick,
+  seenOnly,
+  timeIsUp,
+  type Position,
+  type Run,
+  type Seen,
+  type Silence
+} from "./Run.ts"
 
 /** Sends one request, unless the time is over, the budget refuses or the route is closed. */
 export const attempt = (run: Run, position: Position): Effect.Effect<Seen> =>
@@ -110,6 +120,13 @@ const send = (run: Run, position: Position, plan: AttemptPlan): Effect.Effect<Se
     )
   })
 
+/** How long nothing had come when an attempt was ended from outside; null = what had come was not taken. */
+const silenceOf = (run: Run, { blocked, headersAt, lastByteAt }: Progress): Silence | null => {
+  if (blocked) return null
+  const began = headersAt === null ? "firstTokenTimeout" : "idleTimeout"
+  return { millis: run.now() - lastByteAt, field: run.driver.streaming ? began : "attemptTimeout" }
+}
+
 type Ended = Result.Result<ModelReply, ModelError | TimeUp | BudgetExceeded>
 
 const seenOf = (run: Run, position: Position, plan: AttemptPlan, progress: Progress, ended: Ended): Seen => {
@@ -119,12 +136,15 @@ const seenOf = (run: Run, position: Position, plan: AttemptPlan, progress: Progr
     reply: Result.isSuccess(known) ? known.success : null,
     plan,
     error: Result.isFailure(known) ? known.failure : null,
-    movedMillis
+    movedMillis,
+    silence: null
   })
   if (Result.isSuccess(ended)) return of(Result.succeed(ended.success))
   const failed = ended.failure
   if (failed instanceof BudgetExceeded) return { ...seenOnly({ _tag: "BudgetRefused" }, failed), plan }
   if (!(failed instanceof TimeUp)) return of(Result.fail(failed))
-  if (failed.what === "deadline") return { ...timeIsUp, plan, movedMillis }
-  return of(Result.fail(makeModelError({ kind: "timeout", status: null, model: plan.route.model, timer: failed.what })))
+  const silence = silenceOf(run, progress)
+  if (failed.what === "deadline") return { ...timeIsUp, plan, movedMillis, silence }
+  const error = makeModelError({ kind: "timeout", status: null, model: plan.route.model, timer: failed.what })
+  return { ...of(Result.fail(error)), silence }
 }

@@ -8,10 +8,11 @@ import * as Schema from "effect/Schema"
 import { makeModelError, type ModelError } from "../../domain/failure/ModelError.ts"
 import { FaultKind } from "../../domain/failure/FaultKind.ts"
 import { Outcome } from "../../domain/recovery/Outcome.ts"
+import { defaulted } from "../../domain/recovery/defaulted.ts"
 import { delayOf, RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import { RecoveryState } from "../../domain/recovery/RecoveryState.ts"
 import type { RequestKeeper } from "../../services/RequestKeep.ts"
-import type { Position, Run } from "./Run.ts"
+import { Silence, type Position, type Run } from "./Run.ts"
 
 const Failed = Schema.Struct({
   kind: FaultKind,
@@ -30,6 +31,7 @@ const Checkpoint = Schema.Struct({
   first: Schema.NullOr(Failed),
   last: Schema.NullOr(Failed),
   lastOutcome: Schema.String,
+  silence: defaulted(Schema.NullOr(Silence), null),
   warnings: Schema.Array(Schema.String),
   window: Schema.Unknown
 })
@@ -79,6 +81,7 @@ export const save = (run: Run, position: Position, outcome: Outcome, action: Rec
       first: kept(met.first),
       last: kept(met.last),
       lastOutcome: met.lastOutcome,
+      silence: met.silence,
       warnings: met.warnings,
       window: handing.snapshot()
     }
@@ -110,6 +113,7 @@ export const resume = (run: Run, keep: RequestKeeper): Effect.Effect<Resumed | n
         last: read(rest.last),
         refused: null,
         lastOutcome: rest.lastOutcome,
+        silence: rest.silence,
         warnings: rest.warnings
       }
     }

@@ -1,7 +1,7 @@
 /** The typed failure at the end of a request: what was tried, what happened last, and what the user can do. */
 import * as Redacted from "effect/Redacted"
 import { BudgetExceeded } from "../../domain/failure/AgentError.ts"
-import { guidanceForReason } from "../../domain/failure/Guidance.ts"
+import { guidanceForDeadline, guidanceForReason } from "../../domain/failure/Guidance.ts"
 import { handOn, makeModelError } from "../../domain/failure/ModelError.ts"
 import type { RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
 import {
@@ -14,9 +14,9 @@ import {
 import { routeAt } from "../../domain/recovery/RecoveryPolicy.ts"
 import { endOf } from "../../domain/recovery/RecoveryState.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
-import { attemptsIn } from "../../domain/failure/Trail.ts"
+import { attemptsIn, readableMillis } from "../../domain/failure/Trail.ts"
 import type { RequestFailure } from "../../services/Recovery.ts"
-import type { Position, Run } from "./Run.ts"
+import type { Position, Run, Silence } from "./Run.ts"
 
 /** Where a request stands at this instant (monotonic milliseconds), whatever ends it. */
 export const standingOf = (run: Run, { plan, met }: Position, now: number): Standing => {
@@ -25,7 +25,7 @@ export const standingOf = (run: Run, { plan, met }: Position, now: number): Stan
     requestId: run.options.requestId,
     providerRequestId: last === null ? null : last.providerRequestId,
     attempts: attemptsIn(run.trail),
-    elapsedMs: now - run.startedAt,
+    elapsedMs: readableMillis(now - run.startedAt),
     trail: [...run.trail],
     lastOutcome: met.lastOutcome,
     lastCause: last === null ? null : last._tag,
@@ -37,6 +37,10 @@ export const standingOf = (run: Run, { plan, met }: Position, now: number): Stan
     ...(first === null ? {} : { firstCause: first })
   }
 }
+
+/** Silence that used up the time: at least half of it. */
+const decisive = (silence: Silence | null, elapsedMs: number): Silence | null =>
+  silence !== null && silence.millis > 0 && silence.millis >= elapsedMs / 2 ? silence : null
 
 type Failed = Extract<RecoveryAction, { readonly _tag: "Fail" }>
 
@@ -89,7 +93,7 @@ export const failureOf = (run: Run, position: Position, action: Failed, tick: Ti
       const retryAt = action.waitMillis === null ? null : tick.wall + action.waitMillis
       return new RecoveryDeadlineExceeded({
         ...fields,
-        guidance: guidanceForReason("Deadline", retryAt),
+        guidance: guidanceForDeadline({ retryAt, last, silence: decisive(position.met.silence, elapsedMs) }),
         requestedWaitMs: action.waitMillis,
         remainingMs: end === null ? 0 : Math.max(0, end - tick.now),
         retryAt

@@ -105,7 +105,7 @@ const decideAt = (run: Run, before: Position, seen: Seen, tick: Tick): Ending =>
   const { outcome } = seen
   const { state, action } = transition(policy, before.state, outcome, tick)
   const note = noteOf(run, outcome, action, tick)
-  const position: Position = { state, plan: seen.plan ?? before.plan, met: meet(before.met, seen, note) }
+  const position: Position = { state, plan: seen.plan ?? before.plan, met: meet(before.met, before.state, seen, note) }
   run.here.at = position
   const onward = (): Ending => {
     switch (action._tag) {

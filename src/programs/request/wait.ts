@@ -1,6 +1,7 @@
 /** The step between two requests: sleeps, with heartbeats, and writes the wait into the trail. */
 import * as Effect from "effect/Effect"
 import { delayOf, type RecoveryAction } from "../../domain/recovery/RecoveryAction.ts"
+import { readableMillis } from "../../domain/failure/Trail.ts"
 import type { Tick } from "../../domain/recovery/Tick.ts"
 import { clockGrainMillis } from "./attemptWatch.ts"
 import type { Position, Run } from "./Run.ts"
@@ -10,7 +11,11 @@ import { inSpan, known } from "./spans.ts"
 const noteWait = (run: Run, action: RecoveryAction, delayMillis: number): void => {
   const entry = run.trail.at(-1)
   if (entry !== undefined && "origin" in action)
-    run.trail[run.trail.length - 1] = { ...entry, waitMs: delayMillis, waitOrigin: action.origin }
+    run.trail[run.trail.length - 1] = {
+      ...entry,
+      waitMs: readableMillis(delayMillis),
+      waitOrigin: action.origin
+    }
 }
 
 /** Waits as long as the action says, if it says so. */

@@ -3,11 +3,13 @@ import * as Redacted from "effect/Redacted"
 import { inspect } from "node:util"
 import * as AgentErrors from "../../../src/domain/failure/AgentError.ts"
 import { ConfigurationError } from "../../../src/domain/failure/ConfigurationError.ts"
-import { guidanceForReason } from "../../../src/domain/failure/Guidance.ts"
+import { guidanceForDeadline, type TimeSpent } from "../../../src/domain/failure/Guidance.ts"
 import { AnthropicResponseError, handOn, makeModelError } from "../../../src/domain/failure/ModelError.ts"
 import * as RecoveryErrors from "../../../src/domain/failure/RecoveryError.ts"
 import { renderFailure } from "../../../src/domain/failure/renderFailure.ts"
-import type { TrailEntry } from "../../../src/domain/failure/Trail.ts"
+import { trailLines } from "../../../src/domain/failure/failureText.ts"
+import { costOfTrail, readable, type TrailEntry } from "../../../src/domain/failure/Trail.ts"
+import { reasonWords } from "../../../src/domain/failure/words.ts"
 import * as Usage from "../../../src/domain/chat/Usage.ts"
 import { instantText, requestsText, spanText, tableLines } from "../../../src/domain/failure/wording.ts"
 
@@ -138,8 +140,44 @@ describe("rendering", () => {
   })
 })
 
+it("guides from a deadline to what failed last and to the timer that would have ended the silence", () => {
+  const say = (last: TimeSpent["last"], silence: TimeSpent["silence"] = null) =>
+    guidanceForDeadline({ retryAt: null, last, silence })
+  const advice = reasonWords.Deadline.advice
+  assert.strictEqual(say(null), advice)
+  assert.strictEqual(say({ kind: "overloaded", status: 529 }), `${advice} Last cause: overloaded (HTTP 529).`)
+  assert.strictEqual(say({ kind: "connection", status: null }), `${advice} Last cause: connection (no answer).`)
+  assert.strictEqual(
+    say({ kind: "timeout", status: null }, { millis: 290_000.4, field: "idleTimeout" }),
+    `${advice} Last cause: timeout (no answer). 4 min 50 s of the time went in silence: a shorter \`idleTimeout\` leaves time for another try.`
+  )
+})
+
+it("leaves out of a trail what was not sent, and the digits that nobody reads", () => {
+  assert.deepStrictEqual(
+    trailLines([{ ...entry, maxOutputTokens: null, startedMs: 0 }]).map((line) => line.trim()),
+    ["0 ms  #1 m: overloaded HTTP 529 (request id req_7)"]
+  )
+  const long = { startedMs: 1.2345678, durationMs: 0.1 + 0.2, waitMs: 512.3999999999996, costUsd: 0.1 + 0.2 }
+  assert.deepInclude(readable({ ...entry, ...long }), {
+    startedMs: 1.235,
+    durationMs: 0.3,
+    waitMs: 512.4,
+    costUsd: 0.3
+  })
+  assert.deepInclude(readable({ ...entry, waitMs: null, costUsd: null }), { waitMs: null, costUsd: null })
+  assert.strictEqual(
+    costOfTrail([
+      { ...entry, costUsd: 0.1 },
+      { ...entry, costUsd: 0.2 }
+    ]),
+    0.3
+  )
+})
+
 it("guides to the instant from which another try makes sense", () => {
-  assert.include(guidanceForReason("Deadline", 0), "from 1970-01-01T00:00:00.000Z on")
-  for (const unknown of [null, 1e300]) assert.notMatch(guidanceForReason("Deadline", unknown), /\d|retryAt/)
+  const nothing = { last: null, silence: null }
+  assert.include(guidanceForDeadline({ ...nothing, retryAt: 0 }), "from 1970-01-01T00:00:00.000Z on")
+  for (const retryAt of [null, 1e300]) assert.notMatch(guidanceForDeadline({ ...nothing, retryAt }), /\d|retryAt|cause/)
   assert.include(makeModelError({ kind: "invalid_request", status: 400 }).guidance, "`providerMessage`")
 })

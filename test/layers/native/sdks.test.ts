@@ -28,10 +28,10 @@ const policy: NativePolicyInput = {
 
 type Answers = Parameters<typeof providerOf>[0]
 
-const openAi = (answers: Answers, options: HoldfastOptions = {}, timeout?: number) => {
+const openAi = (answers: Answers, options: HoldfastOptions = {}, timeout?: number, by = policy) => {
   const provider = providerOf(answers)
   const base = { apiKey: "sk-test-12345678", baseURL: "http://provider.test/v1", fetch: provider.fetch as never }
-  const client = holdfast(new OpenAI({ ...base, ...(timeout === undefined ? {} : { timeout }) }), policy, options)
+  const client = holdfast(new OpenAI({ ...base, ...(timeout === undefined ? {} : { timeout }) }), by, options)
   return { client, asked: provider.asked }
 }
 
@@ -65,6 +65,27 @@ describe("openai's client", () => {
     assert.instanceOf(client, OpenAI)
     assert.strictEqual(client.baseURL, "http://provider.test/v1")
     assert.strictEqual(client.maxRetries, 0)
+  })
+
+  it("throws what the busy model said, when its fallback cannot serve and the retries are used up", async () => {
+    const wrong: Answer = { status: 400, body: { error: { message: "NOT HERE", code: "unsupported_value" } } }
+    const busy: Answer = { status: 503, body: { error: { message: "BUSY", code: "overloaded", of: "the provider" } } }
+    const once = { fallbackAfter: { serverError: 1, overload: 1 }, fallbacks: [{ model: "other" }] }
+    for (const [answers, maxAttempts, rest] of [
+      [[busy, wrong], 2, {}],
+      [[busy, wrong, busy], 3, {}],
+      [[busy, wrong], 5, { deadline: "1 second", backoff: { base: 1, cap: "1 minute", factor: 60_000 } }]
+    ] as const) {
+      const { client, asked } = openAi(answers, {}, undefined, { ...policy, ...once, ...rest, maxAttempts })
+      const error = await client.responses.create({ model: "m", input: "go" }).catch((thrown: unknown) => thrown)
+      assert.instanceOf(error, InternalServerError)
+      assert.include(String(error), "503 BUSY")
+      assert.propertyVal(Reflect.get(Object(error), "error"), "of", "the provider")
+      assert.deepStrictEqual(
+        [asked.length, failureOf(error)?.trail.map(({ status }) => status)],
+        [answers.length, answers.map(({ status }) => status)]
+      )
+    }
   })
 
   it("completes, with the provider's request id", async () => {

@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -565,6 +567,43 @@ describe("the timers, to the millisecond", () => {
       if (timer !== null) assert.include(JSON.stringify(exit), `"timer":"${timer}"`)
       assert.strictEqual(world.open.count, 0)
     })
+  )
+
+  it.effect.each<{
+    readonly rule: string
+    readonly moves: ReadonlyArray<Move>
+    readonly deadline: number
+    readonly field: string | null
+    readonly silence: string
+  }>([
+    { rule: "before the headers", moves: [], deadline: 60_000, field: "firstTokenTimeout", silence: "1 min" },
+    {
+      rule: "in the midst of it",
+      moves: ["a", { wait: 20_000 }, "b"],
+      deadline: 50_000,
+      field: "idleTimeout",
+      silence: "30 s"
+    },
+    {
+      rule: "for less than half of the time",
+      moves: ["a", { wait: 30_000 }, "b"],
+      deadline: 50_000,
+      field: null,
+      silence: ""
+    }
+  ])(
+    "a deadline that silence used up names the timer that ends such a silence: $rule",
+    ({ moves, deadline, field, silence }) =>
+      Effect.gen(function* () {
+        const world = worldOf([{ moves, end: "hang" }], { ...quiet, deadline })
+        const fiber = yield* Effect.forkChild(Effect.exit(Effect.provide(ask(world), world.layer)))
+        yield* TestClock.adjust(Duration.millis(deadline))
+        const exit = yield* Fiber.join(fiber)
+        const failure = Exit.isFailure(exit) ? Option.getOrNull(Cause.findErrorOption(exit.cause)) : null
+        assert.isTrue(failure !== null && failure._tag === "RecoveryDeadlineExceeded")
+        if (field === null) assert.notInclude(failure?.guidance, "silence")
+        else assert.include(failure?.guidance, `${silence} of the time went in silence: a shorter \`${field}\``)
+      })
   )
 
   it.effect("a slow consumer is not the provider's silence", () =>

@@ -20,6 +20,13 @@ const isGoneFallback = ({ kind, status }: Faulted): boolean =>
 const isGonePrimary = (policy: RecoveryPolicy, { kind, status }: Faulted): boolean =>
   status !== null && policy.fallbackAfter.gone !== undefined && (kind === "not_found" || ofClient.includes(kind))
 
+/**
+ * Whether a fault only says that its fallback cannot serve, while a route before it was busy: what is told of the request
+ * is then that route's failure.
+ */
+export const isPutAside = (state: RecoveryState, fault: Faulted): boolean =>
+  isGoneFallback(fault) && Array.from({ length: state.route }, (_, at) => at).some((at) => !state.gone.includes(at))
+
 /** The route to go on with: the next later one, else the earliest that is not gone; null = none. */
 const nextOf = (policy: RecoveryPolicy, state: RecoveryState, fault: Faulted): number | null => {
   const gone = routeAt(policy, state.route)
