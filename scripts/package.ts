@@ -25,9 +25,11 @@ interface Bundle {
   readonly parts: string
   readonly isOutside: (id: string) => boolean
   readonly minify: boolean
+  /** Modules that stand in one part each, whoever shares them. Default: a part for every set of entries that share. */
+  readonly together?: ReadonlyArray<{ readonly name: string; readonly test: (id: string) => boolean }>
 }
 
-const bundle = ({ entry, outDir, parts, isOutside, minify }: Bundle): Promise<unknown> =>
+const bundle = ({ entry, outDir, parts, isOutside, minify, together }: Bundle): Promise<unknown> =>
   build({
     configFile: false,
     logLevel: "warn",
@@ -41,7 +43,12 @@ const bundle = ({ entry, outDir, parts, isOutside, minify }: Bundle): Promise<un
       lib: { entry, formats: ["es"] },
       rolldownOptions: {
         external: isOutside,
-        output: { minify, entryFileNames: "[name].js", chunkFileNames: `${parts}/[name]-[hash].js` }
+        output: {
+          minify,
+          entryFileNames: "[name].js",
+          chunkFileNames: `${parts}/[name]-[hash].js`,
+          ...(together === undefined ? {} : { codeSplitting: { groups: [...together] } })
+        }
       }
     }
   })
@@ -112,7 +119,28 @@ await bundle({
   isOutside: (id) => isPackage(id) && !carried.test(id),
   minify: true
 })
-await bundle({ entry: sources, outDir: join(dist, "node"), parts: "parts", isOutside: isPackage, minify: false })
+/**
+ * What `holdfast` itself loads is two files: every further one costs its start half a millisecond. The rules and the
+ * vocabulary are one of them, since an adapter needs them without the loop.
+ */
+const core = new Set(
+  [...reachedFrom([join(dist, "index.js")])]
+    .filter((file) => file !== join(dist, "index.js"))
+    .map((file) => join(root, "src", relative(dist, file)).replace(/\.js$/, ".ts"))
+)
+const loop = ["programs/", "layers/"].map((room) => join(root, "src", room))
+const isLoop = (id: string): boolean => loop.some((room) => id.startsWith(room)) && !id.includes("/layers/provider/")
+await bundle({
+  entry: sources,
+  outDir: join(dist, "node"),
+  parts: "parts",
+  isOutside: isPackage,
+  minify: false,
+  together: [
+    { name: "rules", test: (id) => core.has(id) && !isLoop(id) },
+    { name: "loop", test: (id) => core.has(id) && isLoop(id) }
+  ]
+})
 const reached = reachedFrom(entries())
 const left = filesIn(dist).filter((file) => !reached.has(file))
 for (const file of left) rmSync(file)

@@ -173,6 +173,12 @@ const reachedFrom = (entry: string): ReadonlyMap<string, ReadonlyArray<string>> 
   return reached
 }
 
+it("needs no provider's profile for the loop over a client of one's own", () => {
+  const isProfile = (path: string): boolean => path.startsWith("domain/provider/profiles/")
+  assert.isTrue([...reachedFrom("openai.ts").keys()].some(isProfile))
+  assert.deepStrictEqual([...reachedFrom("layers/RecoveryLive.ts").keys()].filter(isProfile), [])
+})
+
 it("needs no SDK and nothing of Node to recover a fetch", () => {
   const reached = reachedFrom("fetch.ts")
   assert.isAbove(reached.size, 40)
