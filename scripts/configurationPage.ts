@@ -4,7 +4,8 @@ import { join } from "node:path"
 import { settingVariables } from "../src/programs/commands/settingVariables.ts"
 import { presetNames } from "../src/domain/recovery/PolicyField.ts"
 import { markdownTable } from "./markdownTable.ts"
-import { policyFieldNames, policyFields, presets, wordsOf } from "../src/domain/recovery/policyFields.ts"
+import { policyFieldNames, presets } from "../src/domain/recovery/policyFields.ts"
+import { policyWords, wordsOf } from "../src/domain/recovery/policyWords.ts"
 
 const variablesTable = markdownTable([
   ["variable", "meaning", "default"],
@@ -15,7 +16,7 @@ const fieldsTable = markdownTable([
   ["field", "meaning", ...presetNames],
   ...policyFieldNames.map((name) => [
     `\`${name}\``,
-    policyFields[name].about,
+    policyWords[name].about,
     ...presetNames.map((preset) => wordsOf(name, presets[preset][name]))
   ])
 ])

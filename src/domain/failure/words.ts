@@ -183,19 +183,32 @@ export const codeWords: { readonly [K in FaultKind]?: ReadonlyArray<CodeAdvice> 
   quota_exhausted: [
     [
       "The account's balance or credit is used up. Top it up, or use another key; trying again before that does not help.",
-      ["credit_balance_exhausted", "billing_error", "openrouter_credits", "credit_limit", "payment_required", "1113"]
-    ],
-    [
-      "The account's balance or credit is used up. Top it up, or use another key; trying again before that does not help.",
-      ["insufficient_balance", "insufficient_balance_error", "Arrearage", "AccountOverdueError", "30001", "1008"]
+      [
+        "credit_balance_exhausted",
+        "billing_error",
+        "openrouter_credits",
+        "credit_limit",
+        "payment_required",
+        "1113",
+        "insufficient_balance",
+        "insufficient_balance_error",
+        "Arrearage",
+        "AccountOverdueError",
+        "30001",
+        "1008"
+      ]
     ],
     [
       "A spending limit is reached. Its owner can raise it in the provider's console; trying again before that does not help.",
-      ["project_spend_limit_exceeded", "organization_spend_limit_exceeded", "billing_hard_limit_reached"]
-    ],
-    [
-      "A spending limit is reached. Its owner can raise it in the provider's console; trying again before that does not help.",
-      ["budget_exceeded", "openrouter_key_limit", "SetLimitExceeded", "personal-team-blocked:spending-limit"]
+      [
+        "project_spend_limit_exceeded",
+        "organization_spend_limit_exceeded",
+        "billing_hard_limit_reached",
+        "budget_exceeded",
+        "openrouter_key_limit",
+        "SetLimitExceeded",
+        "personal-team-blocked:spending-limit"
+      ]
     ],
     [
       "The free allowance of the day is used up. It comes back tomorrow; a paid plan or another key works at once.",
@@ -207,10 +220,17 @@ export const codeWords: { readonly [K in FaultKind]?: ReadonlyArray<CodeAdvice> 
     ]
   ],
   auth: [
-    ["The key is not one the provider knows. Copy it again, whole, from the provider's console.", ["invalid_api_key"]],
     [
       "The key is not one the provider knows. Copy it again, whole, from the provider's console.",
-      ["InvalidApiKey", "wrong_api_key", "incorrect_api_key_error", "API_KEY_INVALID", "1002", "2049"]
+      [
+        "invalid_api_key",
+        "InvalidApiKey",
+        "wrong_api_key",
+        "incorrect_api_key_error",
+        "API_KEY_INVALID",
+        "1002",
+        "2049"
+      ]
     ],
     [
       "The key has expired or was revoked. Make a new one in the provider's console.",
@@ -261,11 +281,16 @@ export const codeWords: { readonly [K in FaultKind]?: ReadonlyArray<CodeAdvice> 
     ],
     [
       "An image cannot be read or is too large. Make it smaller (under 5 MB, under 8,000 pixels a side) or save it in another format.",
-      ["image_too_large", "invalid_image", "invalid_image_format", "image_parse_error", "invalid_image_url"]
-    ],
-    [
-      "An image cannot be read or is too large. Make it smaller (under 5 MB, under 8,000 pixels a side) or save it in another format.",
-      ["image_dimensions_too_large", "unsupported_image_media_type", "image_file_too_large"]
+      [
+        "image_too_large",
+        "invalid_image",
+        "invalid_image_format",
+        "image_parse_error",
+        "invalid_image_url",
+        "image_dimensions_too_large",
+        "unsupported_image_media_type",
+        "image_file_too_large"
+      ]
     ],
     [
       "A document cannot be read. Check that it is whole, not protected by a password and within the provider's page limit.",
@@ -298,11 +323,15 @@ export const codeWords: { readonly [K in FaultKind]?: ReadonlyArray<CodeAdvice> 
   connection: [
     [
       "The server's certificate cannot be trusted, and asking again does not change that. Check the base URL, the machine's clock, and whether a proxy's own certificate has to be known (NODE_EXTRA_CA_CERTS).",
-      ["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID", "DEPTH_ZERO_SELF_SIGNED_CERT", "SELF_SIGNED_CERT_IN_CHAIN"]
-    ],
-    [
-      "The server's certificate cannot be trusted, and asking again does not change that. Check the base URL, the machine's clock, and whether a proxy's own certificate has to be known (NODE_EXTRA_CA_CERTS).",
-      ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "ERR_TLS_CERT_ALTNAME_INVALID"]
+      [
+        "CERT_HAS_EXPIRED",
+        "CERT_NOT_YET_VALID",
+        "DEPTH_ZERO_SELF_SIGNED_CERT",
+        "SELF_SIGNED_CERT_IN_CHAIN",
+        "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+        "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+        "ERR_TLS_CERT_ALTNAME_INVALID"
+      ]
     ]
   ],
   overloaded: [

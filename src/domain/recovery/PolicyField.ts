@@ -1,10 +1,5 @@
-/**
- * One field of a policy, said once: what may be written and what is kept (a codec), the value of every preset, what it
- * is for, how a value reads, and the variable of the commands that sets it.
- */
-import * as Schema from "effect/Schema"
-import { spanText } from "../failure/wording.ts"
-import { SpanOrNone } from "./Span.ts"
+/** One field of a policy: what may be written and what is kept (a codec), and the value of every preset. */
+import type * as Schema from "effect/Schema"
 
 export const presetNames = ["strict", "broad", "unattended", "background"] as const
 export type PresetName = (typeof presetNames)[number]
@@ -19,42 +14,12 @@ export const presetValue = <T>(values: PresetValues<T>, name: PresetName): T => 
   return name in values ? (values[name] as T) : broad
 }
 
-/** What is the same for every kind of field. */
-interface About<T> {
-  /** What the field is for, in one line for the documents. */
-  readonly about: string
-  readonly presets: PresetValues<T>
-  readonly words: (value: T) => string
-}
-
-/** `kind` says how a text is read into the field: a variable, a fault script. */
-export interface PolicyField<S extends Schema.Codec<unknown, unknown>> extends About<S["Type"]> {
-  readonly kind: "span" | "count" | "other"
+export interface PolicyField<S extends Schema.Codec<unknown, unknown>> {
   readonly codec: S
-  /** null = no variable sets it. */
-  readonly variable: string | null
+  readonly presets: PresetValues<S["Type"]>
 }
 
-/** Any field that is neither a span nor a number a variable can set. */
 export const field = <S extends Schema.Codec<unknown, unknown>>(
   codec: S,
-  about: About<S["Type"]>
-): PolicyField<S> & { readonly kind: "other" } => ({ kind: "other", codec, variable: null, ...about })
-
-export type Span = PolicyField<typeof SpanOrNone> & { readonly kind: "span" }
-
-export const spanWords = (millis: number | null): string => (millis === null ? "none" : spanText(millis))
-
-export const span = (variable: string, about: Omit<About<number | null>, "words">): Span => ({
-  kind: "span",
-  codec: SpanOrNone,
-  variable,
-  words: spanWords,
-  ...about
-})
-
-export const count = <S extends Schema.Codec<number | null, number | null>>(
-  codec: S,
-  variable: string,
-  about: About<S["Type"]>
-): PolicyField<S> & { readonly kind: "count" } => ({ kind: "count", codec, variable, ...about })
+  presets: PresetValues<S["Type"]>
+): PolicyField<S> => ({ codec, presets })

@@ -1,7 +1,7 @@
 /** A resolved policy as a table people can read: routes, then every field of the table of fields, with the delays. */
 import { spanText, tableLines } from "../failure/wording.ts"
-import { spanWords } from "./PolicyField.ts"
-import { policyFieldNames, wordsOf, type PolicyFieldName } from "./policyFields.ts"
+import { policyFieldNames, type PolicyFieldName } from "./policyFields.ts"
+import { spanWords, wordsOf } from "./policyWords.ts"
 import type { RecoveryPolicy, Route } from "./RecoveryPolicy.ts"
 
 /** Delays of the backoff before jitter, milliseconds. */

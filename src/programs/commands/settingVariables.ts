@@ -1,5 +1,6 @@
-/** Every variable the commands read, once: name, meaning, default. Those of the policy come from its table of fields. */
-import { policyFieldNames, policyFields, type PolicyFieldName } from "../../domain/recovery/policyFields.ts"
+/** Every variable the commands read, once: name, meaning, default. Those of the policy come from its table of words. */
+import { policyFieldNames, type PolicyFieldName } from "../../domain/recovery/policyFields.ts"
+import { policyWords } from "../../domain/recovery/policyWords.ts"
 
 export interface SettingVariable {
   readonly name: string
@@ -60,8 +61,8 @@ export interface PolicyVariable extends SettingVariable {
 const howWritten = { span: ' ("30 seconds", or milliseconds, or `none`)', count: "" } as const
 
 export const policyVariables: ReadonlyArray<PolicyVariable> = policyFieldNames.flatMap((field) => {
-  const { variable, kind, about } = policyFields[field]
-  if (variable === null || kind === "other") return []
+  const { variable, kind, about } = policyWords[field]
+  if (variable === null) return []
   return [{ name: variable, about: `${about}${howWritten[kind]}`, otherwise: "the preset's", field, kind }]
 })
 

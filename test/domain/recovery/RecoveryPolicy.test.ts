@@ -5,7 +5,8 @@ import * as Schema from "effect/Schema"
 import { ConfigurationError } from "../../../src/domain/failure/ConfigurationError.ts"
 import { describe as describePolicy, worstCaseWait } from "../../../src/domain/recovery/describe.ts"
 import { presetNames } from "../../../src/domain/recovery/PolicyField.ts"
-import { policyFieldNames, wordsOf } from "../../../src/domain/recovery/policyFields.ts"
+import { policyFieldNames } from "../../../src/domain/recovery/policyFields.ts"
+import { wordsOf } from "../../../src/domain/recovery/policyWords.ts"
 import {
   forBackground,
   presets,

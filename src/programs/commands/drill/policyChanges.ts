@@ -4,15 +4,17 @@
  */
 import * as Schema from "effect/Schema"
 import { policyFieldNames, policyFields, type PolicyFieldName } from "../../../domain/recovery/policyFields.ts"
+import { policyWords } from "../../../domain/recovery/policyWords.ts"
 import type { RecoveryPolicyInput } from "../../../domain/recovery/RecoveryPolicy.ts"
 
 type Fields = typeof policyFields
+type Words = typeof policyWords
 type ChangeableName = Exclude<PolicyFieldName, "routeHealth">
-type NameInScript<Name extends ChangeableName> = Fields[Name]["kind"] extends "span" ? `${Name}Ms` : Name
+type NameInScript<Name extends ChangeableName> = Words[Name]["kind"] extends "span" ? `${Name}Ms` : Name
 
 const Millis = Schema.NullOr(Schema.Finite)
 
-type Change<Name extends ChangeableName> = Fields[Name]["kind"] extends "span"
+type Change<Name extends ChangeableName> = Words[Name]["kind"] extends "span"
   ? typeof Millis
   : Schema.toEncoded<Fields[Name]["codec"]>
 
@@ -20,10 +22,10 @@ type Changes = { readonly [Name in ChangeableName as NameInScript<Name>]: Schema
 
 const names = policyFieldNames.filter((name): name is ChangeableName => name !== "routeHealth")
 
-const nameInScript = (name: ChangeableName): string => (policyFields[name].kind === "span" ? `${name}Ms` : name)
+const nameInScript = (name: ChangeableName): string => (policyWords[name].kind === "span" ? `${name}Ms` : name)
 
 const schemaOf = (name: ChangeableName): Schema.Constraint =>
-  policyFields[name].kind === "span" ? Millis : Schema.toEncoded<Schema.Constraint>(policyFields[name].codec)
+  policyWords[name].kind === "span" ? Millis : Schema.toEncoded<Schema.Constraint>(policyFields[name].codec)
 
 /** Fields of a script's config. */
 export const policyChanges = Object.fromEntries(
