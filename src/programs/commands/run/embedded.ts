@@ -2,6 +2,7 @@
  * The scripted provider of `holdfast run --provider embedded`: it lists a folder, searches it and answers, and it fails on
  * purpose when a scenario asks for it. Everything on the way is real: the SDK, the sockets, the waits.
  */
+import { rewrite } from "../drill/doors/rewrite.ts"
 import type { ProviderStep, Scenario, SseData } from "../drill/Scenario.ts"
 
 const usage = (completion: number) => ({
@@ -79,12 +80,20 @@ const faults: Readonly<Record<string, ReadonlyArray<ProviderStep>>> = {
 
 export const embeddedNames: ReadonlyArray<string> = Object.keys(faults)
 
+/** The script in the form of the Responses API, by the one function that writes scripts for another API. */
+const onResponses = (script: Scenario): Scenario => {
+  const rewritten = rewrite({ ...script }, { name: "stream responses", surface: "stream", adapter: "responses" })
+  if (rewritten._tag === "NoLike") throw new Error(`the scenario ${script.id} has no like: ${rewritten.why}`)
+  // What is written for another API is a script again.
+  return rewritten.script as unknown as Scenario
+}
+
 /** null = there is no scenario of that name. */
-export const embedded = (name: string, allow: boolean): Scenario | null => {
+export const embedded = (name: string, allow: boolean, api: "chat" | "responses"): Scenario | null => {
   const fault = Object.hasOwn(faults, name) ? faults[name] : undefined
   if (fault === undefined) return null
   const note = "This file was written by the embedded provider of holdfast run.\n"
-  return {
+  const script: Scenario = {
     id: name,
     provider: [
       calls("I will look at the folder first. ", ["e1", "list", { path: "." }]),
@@ -94,4 +103,5 @@ export const embedded = (name: string, allow: boolean): Scenario | null => {
       says("Done. I have listed the folder and searched it for open tasks; nothing here came from a real model.")
     ]
   }
+  return api === "chat" ? script : onResponses(script)
 }

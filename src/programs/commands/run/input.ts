@@ -41,6 +41,10 @@ export const flags = {
     Flag.withDescription("embedded: a scripted local provider, no key needed"),
     Flag.withDefault("openai")
   ),
+  api: Flag.Literals("api", ["chat", "responses"]).pipe(
+    Flag.withDescription("which of OpenAI's APIs is spoken; every compatible server has chat"),
+    Flag.withDefault("chat")
+  ),
   scenario: Flag.String("scenario").pipe(
     Flag.withDescription("what goes wrong with the embedded provider: calm, rate-limit, overload, cut, ..."),
     Flag.withDefault("calm")
@@ -68,6 +72,7 @@ export interface Flags {
   readonly maxTokens: Given<number>
   readonly maxUsd: Given<number>
   readonly provider: "openai" | "embedded"
+  readonly api: "chat" | "responses"
   readonly scenario: string
   readonly trustEnvFile: boolean
   readonly json: boolean

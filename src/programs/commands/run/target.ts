@@ -33,7 +33,7 @@ interface Place {
 const embeddedPlace = Effect.fnUntraced(function* (
   input: Input
 ): Effect.fn.Return<Place, ConfigurationError, Scope.Scope> {
-  const scenario = embedded(input.scenario, input.allow)
+  const scenario = embedded(input.scenario, input.allow, input.api)
   if (scenario === null)
     return yield* new ConfigurationError({ field: "--scenario", reason: `is none of ${embeddedNames.join(", ")}` })
   const server = yield* Effect.acquireRelease(
@@ -82,10 +82,14 @@ const withPrices = Effect.fnUntraced(function* ({ policy, baseUrl }: Place) {
   return new RecoveryPolicy({ ...policy, routes: priced })
 })
 
-const clientAt = ({ apiKey, baseUrl, isOwn }: Place): Effect.Effect<Target["client"], ConfigurationError> =>
+const clientAt = (
+  { apiKey, baseUrl, isOwn }: Place,
+  api: Input["api"]
+): Effect.Effect<Target["client"], ConfigurationError> =>
   Effect.try({
     try: () =>
       OpenAiModelClient.make({
+        api,
         apiKey,
         ...(baseUrl === null ? {} : { baseUrl }),
         ...(isOwn ? { fetch: makeDirect() } : {})
@@ -108,5 +112,5 @@ export const targetOf = Effect.fnUntraced(function* (
       field: "--max-usd",
       reason: `needs the price of ${unknown.model}, which no catalogue gives for this address: set HOLDFAST_PRICES="${unknown.model}=IN/OUT", USD per million tokens`
     })
-  return { policy, client: yield* clientAt(place), hasPrices: unknown === null }
+  return { policy, client: yield* clientAt(place, input.api), hasPrices: unknown === null }
 })
