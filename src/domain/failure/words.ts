@@ -308,6 +308,12 @@ export const codeWords: { readonly [K in FaultKind]?: ReadonlyArray<CodeAdvice> 
       ["tool_use_failed"]
     ]
   ],
+  malformed_response: [
+    [
+      "The response is not finished: it was asked for in the background, or was cancelled. Ask for it again by its id until it is.",
+      ["response_not_finished"]
+    ]
+  ],
   payload_too_large: [
     [
       "The request is over the provider's size limit, most often because of images or documents. Send fewer or smaller ones.",

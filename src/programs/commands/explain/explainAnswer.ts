@@ -14,6 +14,7 @@ import type { Ended } from "../../../domain/recovery/outcomeOf.ts"
 import type { Flaw } from "../../../domain/wires/wireReply.ts"
 import type { AnswerCase } from "./answerCase.ts"
 import { isRetried, nextOf, type Next } from "./nextOf.ts"
+import { profileShown } from "./profileShown.ts"
 import { readAnswer, warningsOf, type Reading } from "./readAnswer.ts"
 
 export interface Explanation {
@@ -164,4 +165,15 @@ const explainFault = (
 export const explainAnswer = (profile: ProviderProfile, given: AnswerCase): Explanation => {
   const { found, seen } = readAnswer(profile, given)
   return "finishReason" in found ? explainValue(profile, given, found, seen) : explainFault(profile, given, found, seen)
+}
+
+/** The same where nobody named a profile: with the one that the answer shows, and what it is there, as a note. */
+export const explainUnnamed = (given: AnswerCase): Explanation => {
+  const plain = explainAnswer(generic, given)
+  const shown = profileNamed(profileShown(given) ?? generic.name) ?? generic
+  if (shown.name === generic.name) return plain
+  const there = explainAnswer(shown, given)
+  const word = there.code === null ? there.kind : `${there.kind} (${there.code})`
+  const note = `this looks like an answer of ${shown.name}: with --profile ${shown.name} it is ${word}`
+  return { ...plain, notes: [...plain.notes, note] }
 }

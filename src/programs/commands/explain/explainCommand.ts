@@ -7,7 +7,6 @@ import * as Result from "effect/Result"
 import { Argument, Command, Flag } from "effect/cli"
 import { parse } from "../../../domain/chat/json.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
-import type { ProviderProfile } from "../../../domain/provider/ProviderProfile.ts"
 import { bareCase, caseOf, pastedCase, type AnswerCase } from "./answerCase.ts"
 import type { Explanation } from "./explainAnswer.ts"
 
@@ -105,10 +104,9 @@ export const explain = Command.make(
   "explain",
   flags,
   Effect.fnUntraced(function* (input) {
-    const { explainAnswer } = yield* Effect.promise(() => import("./explainAnswer.ts"))
+    const { explainAnswer, explainUnnamed } = yield* Effect.promise(() => import("./explainAnswer.ts"))
     const { nextLines } = yield* Effect.promise(() => import("./nextOf.ts"))
     const { profileNamed, profiles } = yield* Effect.promise(() => import("../../../domain/provider/Profiles.ts"))
-    const { generic } = yield* Effect.promise(() => import("../../../domain/provider/profiles/generic.ts"))
     const fs = yield* FileSystem.FileSystem
     const name = input.file._tag === "Some" ? input.file.value : "standard input"
     const text = yield* input.file._tag === "Some" && input.file.value !== "-"
@@ -125,8 +123,10 @@ export const explain = Command.make(
           reason: `(${input.profile.value}) is none of ${profiles.map((profile) => profile.name).join(", ")}`
         })
       )
-    const profileOf = (one: AnswerCase): ProviderProfile =>
-      chosen ?? (one.provider === null ? null : profileNamed(one.provider)) ?? generic
+    const explained = (one: AnswerCase): Explanation => {
+      const profile = chosen ?? (one.provider === null ? null : profileNamed(one.provider))
+      return profile === null ? explainUnnamed(one) : explainAnswer(profile, one)
+    }
 
     if (text.trim() === "")
       return yield* Effect.fail(
@@ -142,7 +142,7 @@ export const explain = Command.make(
       const one = pasted ?? caseOf(raw, index + 1, wallMillis) ?? bareCase(raw, index + 1, wallMillis)
       const place = raws.success.length === 1 ? name : `${name}, entry ${index + 1}`
       if (one === null) return yield* Effect.fail(notCases(place))
-      const found = explainAnswer(profileOf(one), one)
+      const found = explained(one)
       if (one.isBare === true && found.kind === "malformed_response") return yield* Effect.fail(noStatus(place))
       const expected = expectedOf(raw)
       if (expected !== null && expected.bestKind !== found.kind) {

@@ -45,12 +45,19 @@ const markers: ReadonlyArray<Pointer> = [
 /** Names of events in native streams, by their beginning. */
 const eventNames = ["message_", "content_block_", "response.", "message-", "content-", "ping"]
 
+/** A reply of the Responses API, which an adapter of ours reads. */
+export const isResponse = (body: unknown): boolean => valueAt(body, "/object") === "response"
+
+/** An event of its streams. */
+export const isResponseEvent = (event: unknown): boolean =>
+  String(valueAt(event, "/type") ?? "").startsWith("response.")
+
 /** Whether a body or an event is in a native format. */
 export const isNative = (body: unknown): boolean => {
   if (Array.isArray(valueAt(body, "/choices"))) return false
   const type = valueAt(body, "/type")
   if (type === "message" || (typeof type === "string" && eventNames.some((name) => type.startsWith(name)))) return true
-  return valueAt(body, "/object") === "response" || markers.some((place) => valueAt(body, place) !== undefined)
+  return isResponse(body) || markers.some((place) => valueAt(body, place) !== undefined)
 }
 
 /** How a native body or event says that the reply ended: null = it does not; "unknown" = in a word nobody knows. */
@@ -63,7 +70,7 @@ export const nativeFinish = (profile: ProviderProfile, body: unknown): FinishRea
     if (word === "incomplete") continue
     return finishReasonOf(profile, word) ?? finishReasonOf(generic, word) ?? "unknown"
   }
-  return valueAt(body, "/object") === "response" && valueAt(body, "/status") === "completed" ? "stop" : null
+  return isResponse(body) && valueAt(body, "/status") === "completed" ? "stop" : null
 }
 
 /** The stop word itself, for its failures (`error`, `TIMEOUT`). */

@@ -17,10 +17,13 @@ import { nothingSeen, type Seen } from "../../../domain/recovery/Outcome.ts"
 import type { Ended } from "../../../domain/recovery/outcomeOf.ts"
 import { eventReaderOf } from "../../../domain/wires/openAiReader.ts"
 import { readBody } from "../../../domain/wires/openAiWire.ts"
+import * as responsesReader from "../../../domain/wires/responsesReader.ts"
+import * as responsesReply from "../../../domain/wires/responsesReply.ts"
 import { sentenceOf, type Flaw, type ReadContext } from "../../../domain/wires/wireReply.ts"
 import { EventAssembler, eventsAsReply } from "../../../layers/provider/EventAssembler.ts"
 import { isRecord, type AnswerCase } from "./answerCase.ts"
-import { isNative, nativeFinish, nativeStopWord } from "./nativeReply.ts"
+import { isNative, isResponse, isResponseEvent, nativeFinish, nativeStopWord } from "./nativeReply.ts"
+
 /** What an answer is, and what a consumer of its stream has seen before it ended. */
 export interface Reading {
   readonly found: Verdict | Flaw | Ended
@@ -65,6 +68,10 @@ const nativeFailure = (profile: ProviderProfile, answer: Answer): Verdict | null
   return typeof response === "object" && response !== null ? inBandFault(profile, { ...answer, body: response }) : null
 }
 
+/** The two APIs whose answers an adapter of ours reads whole; both are OpenAI's. */
+const chatWire = { readBody, eventReaderOf }
+const responsesWire = { readBody: responsesReply.readBody, eventReaderOf: responsesReader.eventReaderOf }
+
 const contextOf = (profile: ProviderProfile): ReadContext => ({ profile, model: "unknown", requestId: null })
 
 /** `explain` judges by the letter of the API; what recovery reads all the same is told beside the judgement. */
@@ -75,8 +82,10 @@ const readWhole = (profile: ProviderProfile, given: AnswerCase): Found => {
   const text = typeof given.body === "string" ? given.body : JSON.stringify(given.body ?? null)
   const parsed = parse(text)
   const answer: Answer = { status: inBandStatus, headers, body: Result.isSuccess(parsed) ? parsed.success : text }
-  if (isNative(answer.body)) return readNative(profile, answer) ?? flawOf("malformed_response", "finish_reason_missing")
-  const reply = readBody(toTheLetter(profile), text, headers)
+  const isOfResponses = isResponse(answer.body)
+  if (!isOfResponses && isNative(answer.body))
+    return readNative(profile, answer) ?? flawOf("malformed_response", "finish_reason_missing")
+  const reply = (isOfResponses ? responsesWire : chatWire).readBody(toTheLetter(profile), text, headers)
   return Result.isSuccess(reply) ? reply.success : reply.failure
 }
 
@@ -102,8 +111,11 @@ const readNativeStream = (profile: ProviderProfile, given: AnswerCase, payloads:
 
 const readStream = (profile: ProviderProfile, given: AnswerCase, sse: string): Reading => {
   const payloads = payloadsOf(sse)
-  if (payloads.some(isNative)) return { found: readNativeStream(profile, given, payloads), seen: nothingSeen }
-  const assembler = new EventAssembler(eventReaderOf(toTheLetter(profile), given.headers))
+  const isOfResponses = payloads.some(isResponseEvent)
+  if (!isOfResponses && payloads.some(isNative))
+    return { found: readNativeStream(profile, given, payloads), seen: nothingSeen }
+  const wire = isOfResponses ? responsesWire : chatWire
+  const assembler = new EventAssembler(wire.eventReaderOf(toTheLetter(profile), given.headers))
   const parts = [...assembler.feed(sse), ...(assembler.done || assembler.fault !== null ? [] : assembler.end())]
   const delivered = parts.reduce((sum, part) => (part._tag === "Text" ? sum + part.text.length : sum), 0)
   const isMore = parts.some((part) => part._tag === "ToolCall" || part._tag === "Reasoning")
@@ -114,18 +126,23 @@ const readStream = (profile: ProviderProfile, given: AnswerCase, sse: string): R
   }
 }
 
+const isOfResponses = ({ body, sse }: AnswerCase): boolean =>
+  sse === null ? isResponse(body) : payloadsOf(sse).some(isResponseEvent)
+
 /** Warnings with which recovery reads an answer under this profile; null = it reads it no more than the letter does. */
 export const warningsOf = (profile: ProviderProfile, given: AnswerCase): ReadonlyArray<string> | null => {
-  if (profile.exact || given.status < 200 || given.status > 299 || isNative(given.body)) return null
+  const wire = isOfResponses(given) ? responsesWire : chatWire
+  if (profile.exact || given.status < 200 || given.status > 299 || (wire === chatWire && isNative(given.body)))
+    return null
   const context = contextOf(profile)
   const reply =
     given.sse === null
-      ? readBody(
+      ? wire.readBody(
           context,
           typeof given.body === "string" ? given.body : JSON.stringify(given.body ?? null),
           given.headers
         )
-      : eventsAsReply(new EventAssembler(eventReaderOf(context, given.headers)), given.sse)
+      : eventsAsReply(new EventAssembler(wire.eventReaderOf(context, given.headers)), given.sse)
   if (Result.isFailure(reply)) return null
   // Events are what was asked for here.
   return reply.success.warnings.filter((warning) => given.sse === null || warning !== sentenceOf("events_for_a_body"))

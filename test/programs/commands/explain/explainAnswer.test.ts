@@ -6,8 +6,14 @@ import { join } from "node:path"
 import { profileNamed } from "../../../../src/domain/provider/Profiles.ts"
 import { generic } from "../../../../src/domain/provider/profiles/generic.ts"
 import { bareCase, caseOf, pastedCase, type AnswerCase } from "../../../../src/programs/commands/explain/answerCase.ts"
-import { explainAnswer, type Explanation } from "../../../../src/programs/commands/explain/explainAnswer.ts"
+import {
+  explainAnswer,
+  explainUnnamed,
+  type Explanation
+} from "../../../../src/programs/commands/explain/explainAnswer.ts"
 import { nextLines } from "../../../../src/programs/commands/explain/nextOf.ts"
+import { profileShown } from "../../../../src/programs/commands/explain/profileShown.ts"
+import { eventTexts, plain as textOf } from "../../../support/nativeScripts.ts"
 import { runs } from "../../../support/runs.ts"
 
 interface Expected {
@@ -217,6 +223,122 @@ describe("a pasted answer", () => {
     const given = read({ provider: "acme", status: 429, body: {} })
     assert.include(explainAnswer(generic, given).notes[0], '"acme"')
     assert.deepStrictEqual(explainAnswer(generic, read({ provider: "generic-proxy", status: 429, body: {} })).notes, [])
+  })
+})
+
+describe("an answer of the Responses API", () => {
+  const message = (content: object) => ({
+    type: "message",
+    id: "m",
+    role: "assistant",
+    status: "completed",
+    content: [content]
+  })
+  const said = message({ type: "output_text", text: "Hi", annotations: [] })
+  const body = (fields: object) => ({
+    id: "resp_1",
+    object: "response",
+    model: "m",
+    status: "completed",
+    output: [said],
+    ...fields
+  })
+  const answers: ReadonlyArray<readonly [what: string, kind: string, code: string | null, fields: object]> = [
+    ["whole", "ok", null, {}],
+    [
+      "cut by its budget",
+      "output_truncated",
+      null,
+      { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } }
+    ],
+    [
+      "stopped by a filter",
+      "content_filtered",
+      null,
+      { status: "incomplete", incomplete_details: { reason: "content_filter" } }
+    ],
+    ["a refusal", "refusal", null, { output: [message({ type: "refusal", refusal: "no" })] }],
+    ["empty", "malformed_response", "empty_reply", { output: [] }],
+    ["only reasoning", "malformed_response", "empty_reply", { output: [{ type: "reasoning", id: "r", summary: [] }] }],
+    ["in the background still", "malformed_response", "response_not_finished", { status: "queued", output: [] }],
+    ["failed", "rate_limited", "rate_limit_exceeded", { status: "failed", error: { code: "rate_limit_exceeded" } }]
+  ]
+
+  it.each(answers)("is read when it is %s", (_, kind, code, fields) => {
+    const found = explainAnswer(generic, read({ status: 200, body: body(fields) }))
+    assert.deepStrictEqual([found.kind, found.code], [kind, code])
+    const pasted = pastedCase(`HTTP/2 200\n\n${JSON.stringify(body(fields))}`, 0)!
+    assert.strictEqual(explainAnswer(profileNamed("openai")!, pasted).kind, kind)
+  })
+
+  it("says of one that is not finished that it is asked for again by its id", () => {
+    assert.include(
+      explainAnswer(generic, read({ status: 200, body: body({ status: "in_progress" }) })).guidance,
+      "by its id"
+    )
+  })
+
+  it("is read as a stream, whole or broken off", () => {
+    const events = eventTexts("responses", textOf(["a ", "b"]))
+    const headers = { "content-type": "text/event-stream" }
+    const given = (count: number): AnswerCase => ({
+      ...read({ status: 200, headers }),
+      sse: events.slice(0, count).join("")
+    })
+    assert.strictEqual(explainAnswer(generic, given(events.length)).kind, "ok")
+    const cut = explainAnswer(generic, given(events.findIndex((event) => event.includes('"b"')) + 1))
+    assert.deepStrictEqual([cut.code, cut.error], ["no_finish_reason", "ModelStreamInterruptedError"])
+    // What was shown decides whether it may be asked for again.
+    assert.notDeepEqual(nextLines(cut.next), nextLines(explainAnswer(generic, given(1)).next))
+  })
+})
+
+describe("an answer without a profile", () => {
+  const unnamed = (answer: string) => explainUnnamed(pastedCase(answer, 0)!)
+
+  it.each([
+    ["openai", "HTTP/2 429\nopenai-organization: o\n\n{}"],
+    ["openai", 'HTTP/2 200\n\n{"object":"response","status":"completed","output":[]}'],
+    ["azure", "HTTP/2 429\napim-request-id: a\nopenai-organization: o\n\n{}"],
+    ["anthropic", "HTTP/2 529\nanthropic-organization-id: o\n\n{}"],
+    [
+      "anthropic",
+      'HTTP/2 529\n\n{"type":"error","error":{"type":"overloaded_error"},"request_id":"req_011CSHoEeqs5C35K2UUqR7Fy"}'
+    ],
+    [
+      "gemini",
+      'HTTP/2 429\n\n{"error":{"code":429,"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure"}]}}'
+    ],
+    ["bedrock", "HTTP/2 429\nx-amzn-errortype: ThrottlingException\n\n{}"],
+    ["openrouter", 'HTTP/2 429\n\n{"error":{"code":429,"metadata":{"provider_name":"p"}}}'],
+    ["groq", "HTTP/2 429\nx-groq-region: r\n\n{}"],
+    ["litellm", "HTTP/2 429\nx-litellm-call-id: c\nopenai-organization: o\n\n{}"]
+  ])("names the profile %s where headers or body show it: %s", (name, answer) => {
+    const found = unnamed(answer)
+    assert.strictEqual(found.profile, "generic")
+    assert.include(found.notes.join(), `this looks like an answer of ${name}: with --profile ${name} it is `)
+  })
+
+  it("names none where nothing shows one, and says what the answer is there", () => {
+    for (const answer of [
+      "HTTP/2 429\nserver: nginx\n\n{}",
+      'HTTP/2 200\n\n{"choices":[]}',
+      "HTTP/2 502\n\n<html></html>"
+    ])
+      assert.notInclude(unnamed(answer).notes.join(), "--profile")
+    assert.include(
+      unnamed('HTTP/2 429\nopenai-version: 1\n\n{"error":{"code":"insufficient_quota"}}').notes.join(),
+      "it is quota_exhausted (insufficient_quota)"
+    )
+  })
+
+  it("is never taken for another provider's in the recorded answers", () => {
+    const shown = recorded.flatMap((one) => {
+      const name = profileShown(read(one))
+      return name === null || one.provider === "generic-proxy" ? [] : [[name, ownProfile(one).name]]
+    })
+    assert.isAbove(shown.length, 15)
+    for (const [name, own] of shown) assert.strictEqual(name, own)
   })
 })
 
