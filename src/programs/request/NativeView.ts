@@ -363,7 +363,7 @@ export class NativeView {
     this.echo = null
     const last = this.held.findLastIndex(({ text }) => text !== null)
     const one = this.held[last]
-    if (said !== "" && one !== undefined) this.held[last] = { ...one, text: `${said}${one.text ?? ""}` }
+    if (one !== undefined) this.held[last] = { ...one, text: `${said}${one.text ?? ""}` }
   }
 
   /** Shows what is held. */
@@ -373,10 +373,7 @@ export class NativeView {
     if (held.length === 0) return
     for (const one of held) this.note(one)
     if (this.stitcher === null) {
-      const [only] = held
-      this.write(
-        held.length === 1 && only !== undefined ? only.block.bytes : joined(held.map(({ block }) => block.bytes))
-      )
+      this.write(joined(held.map(({ block }) => block.bytes)))
       return
     }
     const out = held.map((one) => this.rendered(one, usage)).join("")

@@ -182,6 +182,29 @@ describe.each(wireNames)("the view of a stream on %s", (wire) => {
     assert.strictEqual(cut.shown(), until(wire, '"two ').join(""))
   })
 
+  it("knows no answer in a stream that says only that it is over, and passes over events without data", () => {
+    const { feed, end, shown } = watched(wire)
+    feed("data:\n\n", "data:  \n\n", ...(wire === "chat" ? ["data: [DONE]\n\n"] : []))
+    assert.deepStrictEqual(end(), { code: "empty_stream" })
+    assert.strictEqual(shown(), "")
+  })
+
+  it("closes an event that lacks only its blank line", () => {
+    const events = eventTexts(wire, hello)
+    const { feed, end, view, shown } = watched(wire)
+    feed(...events.slice(0, -1), (events.at(-1) ?? "").trimEnd())
+    assert.deepStrictEqual(end(), { text: "one two three" })
+    view.complete(null, null)
+    assert.strictEqual(shown().trimEnd(), events.join("").trimEnd())
+    // A client of messages passes over an event that is not closed.
+    if (wire === "messages") assert.isTrue(shown().endsWith("\n\n"))
+    const cut = watched(wire)
+    const before = until(wire, '"two ')
+    cut.feed(...before.slice(0, -1), (before.at(-1) ?? "").trimEnd())
+    assert.deepStrictEqual(cut.end(), { code: "no_finish_reason" })
+    assert.strictEqual(cut.shown(), before.join(""))
+  })
+
   it("is too large past its limits, by the event and by the whole", () => {
     const code = (limits: Partial<typeof answerLimits>, ...reads: ReadonlyArray<string>) => {
       const problem = watched(wire, { limits: { ...answerLimits, ...limits } }).feed(...reads)
@@ -232,6 +255,7 @@ describe.each(wireNames)("the view of an answer that goes on, on %s", (wire) => 
     one.feed(...eventTexts(wire, plain(pieces, "b")))
     one.end()
     one.view.complete(one.usage, null)
+    assert.notInclude(one.written, "")
     return textIn(wire, one.shown())
   }
 
@@ -275,6 +299,26 @@ describe.each(wireNames)("the view of an answer that goes on, on %s", (wire) => 
     short.begin()
     short.feed(...eventTexts(wire, plain(["one"], "b")))
     assert.deepStrictEqual(short.end(), { code: "replay_differs" })
+  })
+
+  it("goes on behind comments that were shown", () => {
+    const { view, feed, begin, end, usage, shown } = watched(wire)
+    feed(": first\n\n", ...until(wire, '"two '), ": then\n\n")
+    view.goOn()
+    begin()
+    feed(": again\n\n", ...eventTexts(wire, plain(["three"], "b")))
+    assert.deepStrictEqual(end(), { text: "three" })
+    view.complete(usage, null)
+    assert.strictEqual(textIn(wire, shown()), "one two three")
+    assert.strictEqual(shown().split(": again\n\n").length, 2)
+  })
+
+  it("shows text that was held as it came when it is gone on from", () => {
+    const { view, feed, end, usage, shown } = watched(wire, { isVerified: true })
+    feed(...eventTexts(wire, { ...plain(["one ", "two"]), finish: "length" }))
+    end()
+    view.commitText(usage)
+    assert.strictEqual(shown(), until(wire, '"two"', plain(["one ", "two"])).join(""))
   })
 
   it("knows whether it is stitched", () => {
@@ -324,6 +368,21 @@ describe("a chat chunk that brings text and the end together", () => {
     )
   })
 
+  it("keeps whatever else it says while it is no end", () => {
+    const { feed, view, shown } = watched("chat", { isVerified: true })
+    const one = chunk({ delta: { role: "assistant", content: "one " }, finish_reason: null }, { usage: null })
+    feed(one)
+    view.commitText(null)
+    assert.strictEqual(shown(), one)
+  })
+
+  it("opens nothing, whatever words are in it", () => {
+    const { feed, view } = watched("chat")
+    const odd = { system_fingerprint: "content_block_start response.output_item.added" }
+    feed(chunk({ delta: { role: "assistant" }, finish_reason: null }, odd), chunk({ delta: { content: "one" } }))
+    assert.isFalse(view.isUnfinishable())
+  })
+
   it("is shown as it came when the answer is whole", () => {
     const { feed, end, view, shown } = watched("chat")
     const last = chunk({ delta: { content: "two" }, finish_reason: "stop" })
@@ -369,6 +428,13 @@ describe("the name of an answer", () => {
     const chat = watched("chat")
     chat.feed(...eventTexts("chat", hello))
     assert.deepStrictEqual([chat.view.id, chat.view.sequence], [null, -1])
+  })
+
+  it("is unknown when the event that says it was cut", () => {
+    const { view, feed } = watched("responses")
+    const problem = feed('data: {"type":"response.created","response":{"id":"re\n\n')
+    assert.isNotNull(problem)
+    assert.isNull(view.id)
   })
 
   it("is forgotten when the answer has failed: a failed one has nothing more to give", () => {
