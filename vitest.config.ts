@@ -6,8 +6,9 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     // Every file in one process of its own would load the SDKs once per file: half the time of a run.
     isolate: false,
-    // A small machine has two cores, and the process that only collects results needs none of its own.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Much of the suite waits: for clocks, sockets and processes of its own. One worker more than cores fills that time.
+    maxWorkers: availableParallelism() + 1,
+    globalSetup: ["test/support/temporaryFolder.ts"],
     // Property tests run thousands of programs on a slow machine.
     testTimeout: 120_000,
     hookTimeout: 60_000,

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
 import { createServer, request as forward, type Server } from "node:http"
 import { connect, type AddressInfo, type Socket } from "node:net"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { afterEach } from "vitest"
@@ -173,7 +174,7 @@ describe("the proxies of the environment", () => {
       "--dir",
       "docs",
       "--session",
-      `/tmp/${process.pid}-proxied.json`
+      join(tmpdir(), `${process.pid}-proxied.json`)
     ]
     await run(process.execPath, args, { cwd: root, env: environmentWith({ ...given, ...base }), timeout: 60_000 })
     assert.deepStrictEqual([requests() > 0, seen.length > 0], [true, true])
