@@ -1,6 +1,7 @@
 /** All commands, and how they end. Every command is a file of its own; what a command needs is loaded when it runs. */
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
 import * as Effect from "effect/Effect"
+import * as Runtime from "effect/Runtime"
 import { type CliError, CliOutput, Command } from "effect/cli"
 import { exitCodes } from "../../domain/failure/exitCode.ts"
 import { isInstalled, notInstalled } from "./absent.ts"
@@ -55,5 +56,11 @@ export const program = (args: ReadonlyArray<string>): Effect.Effect<void, ExitCo
     Effect.provide([NodeServices.layer, presenter])
   )
 
+/** A command that a signal ends has not come to its end, unless it says by the process's exit code that it has. */
+const teardown: Runtime.Teardown = (exit, onExit) =>
+  Runtime.defaultTeardown(exit, (code) =>
+    onExit(code === exitCodes.interrupted ? Number(process.exitCode ?? code) : code)
+  )
+
 export const main = (args: ReadonlyArray<string>): void =>
-  NodeRuntime.runMain(Effect.provide(program(args), outputLayer(args)), { disableErrorReporting: true })
+  NodeRuntime.runMain(Effect.provide(program(args), outputLayer(args)), { disableErrorReporting: true, teardown })

@@ -30,7 +30,7 @@ export const gateway = Command.make(
     const port = Option.getOrNull(input.port)
     const config = yield* load(path, port)
     if (input.check) return yield* Console.log(`${path ?? "the environment"}: fine\n${describe(config)}`)
-    yield* serve(path, port, config)
+    return yield* serve(path, port, config)
   })
 ).pipe(
   Command.withDescription("serve any client: chat completions, Responses and Messages in, the same out, recovered")

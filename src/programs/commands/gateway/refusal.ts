@@ -18,7 +18,7 @@ const flawOf = ({ headers, httpVersion }: IncomingMessage): string | null => {
 }
 
 /** Calls of the API need room; the gateway's own pages are there when it is full, too. */
-const needsRoom = ({ _tag }: Endpoint): boolean => _tag === "Native" || _tag === "Proxied" || _tag === "Models"
+export const needsRoom = ({ _tag }: Endpoint): boolean => _tag === "Native" || _tag === "Proxied" || _tag === "Models"
 
 /** How the gateway stands when a request arrives. */
 export interface Standing {

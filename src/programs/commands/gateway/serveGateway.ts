@@ -12,7 +12,7 @@ import { makeParts, makeShared } from "./gateway.ts"
 import { resolveConfig, type GatewayConfig } from "./GatewayConfig.ts"
 import { startServer, type GatewayServer } from "./server.ts"
 
-/** Requests under way may end within so many milliseconds after SIGTERM or SIGINT. */
+/** Requests under way may end within so many milliseconds after SIGTERM or SIGINT, as docs/gateway.md says. */
 const graceMillis = 30_000
 /** A file that is being written changes several times: it is read when it has rested for so long. */
 const settleMillis = 200
@@ -79,14 +79,18 @@ const watchFile = (path: string, onChange: () => void): FSWatcher | null => {
   }
 }
 
-const stopped = Effect.callback<void>((resume) => {
-  const stop = (): void => resume(Effect.void)
-  process.once("SIGTERM", stop)
-  process.once("SIGINT", stop)
-  return Effect.sync(() => {
-    process.off("SIGTERM", stop)
-    process.off("SIGINT", stop)
-  })
+/** Lets what is under way end; who tells the process to stop once more does not want to wait for it. */
+const stop = Effect.fnUntraced(function* (server: GatewayServer) {
+  const underWay = server.inFlight()
+  if (underWay > 0)
+    say(`holdfast: stops; ${underWay} under way may end within ${graceMillis / 1_000} s, a second signal cuts them`)
+  process.on("SIGTERM", server.cut)
+  process.on("SIGINT", server.cut)
+  yield* Effect.promise(() => server.drain(graceMillis))
+  process.off("SIGTERM", server.cut)
+  process.off("SIGINT", server.cut)
+  // To be told to stop and to stop in order is how a server ends well.
+  process.exitCode = 0
 })
 
 /** A file that cannot be read or is wrong changes nothing. */
@@ -122,10 +126,16 @@ export const serve = Effect.fnUntraced(function* (path: string | null, port: num
   const reload = path === null ? null : reloader(path, port, started, (next) => started.use(makeParts(next, shared)))
   const watcher = path === null || reload === null ? null : watchFile(path, reload)
   if (reload !== null) process.on("SIGHUP", reload)
-  yield* stopped
-  watcher?.close()
-  if (reload !== null) process.off("SIGHUP", reload)
-  yield* Effect.promise(() => started.drain(graceMillis))
+  // A signal interrupts the main program.
+  return yield* Effect.never.pipe(
+    Effect.ensuring(
+      Effect.sync(() => {
+        watcher?.close()
+        if (reload !== null) process.off("SIGHUP", reload)
+      })
+    ),
+    Effect.ensuring(stop(started))
+  )
 })
 
 /** The configuration of a file, or of the environment; a port that is given wins. */

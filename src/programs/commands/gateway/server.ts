@@ -13,7 +13,7 @@ import { makeFailedLately, type FailedLately } from "./failedLately.ts"
 import type { GatewayParts } from "./GatewayParts.ts"
 import { goneSignal, readRequestBody } from "./httpBridge.ts"
 import { onNative } from "./nativeVisit.ts"
-import { refusalOf } from "./refusal.ts"
+import { needsRoom, refusalOf } from "./refusal.ts"
 import { rejoin } from "./rejoin.ts"
 import { makeRuns, type Runs } from "./runs.ts"
 import { onwardFor, type Visit } from "./Visit.ts"
@@ -26,8 +26,13 @@ export interface GatewayServer {
   readonly inFlight: () => number
   /** Bytes that are kept for clients that may come back. */
   readonly keptBytes: () => number
-  /** Takes no further request, lets those under way end within so many milliseconds, then cuts them. */
+  /**
+   * Refuses further requests, lets those under way end within so many milliseconds, then cuts them. It listens until the
+   * last of them has ended, so that who asks whether it is ready is told that it is not.
+   */
   readonly drain: (graceMillis: number) => Promise<void>
+  /** Cuts what is under way. */
+  readonly cut: () => void
 }
 
 export interface ServerOptions {
@@ -112,8 +117,19 @@ interface State {
   parts: GatewayParts
   inFlight: number
   isDraining: boolean
+  /** What waits for the last request under way. */
+  onIdle: (() => void) | null
   readonly runs: Runs
   readonly failedLately: FailedLately
+}
+
+/** A call of the API is under way until its answer is out or its client gone. */
+const count = (state: State, response: ServerResponse): void => {
+  state.inFlight += 1
+  response.on("close", () => {
+    state.inFlight -= 1
+    if (state.inFlight === 0) state.onIdle?.()
+  })
 }
 
 const serve = async (
@@ -127,6 +143,7 @@ const serve = async (
   const target = targetOf(request.url ?? "")
   if (target === null) return writeAnswer(answers.badRequest(null, "The target of the request is no path."), response)
   const endpoint = endpointOf(request.method ?? "GET", target.path)
+  if (needsRoom(endpoint)) count(state, response)
   const wire = wireOf(endpoint, target.path)
   const key = parts.keyOf(request.headers)
   const refusal = refusalOf(state, { request, endpoint, wire, key })
@@ -170,14 +187,13 @@ export const startServer = async (options: ServerOptions): Promise<GatewayServer
     parts: options.parts,
     inFlight: 0,
     isDraining: false,
+    onIdle: null,
     runs: makeRuns(() => Date.now()),
     failedLately: makeFailedLately(() => Date.now())
   }
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const began = performance.now()
-    state.inFlight += 1
     response.on("close", () => {
-      state.inFlight -= 1
       // A connection that is kept for a next request would hold the gateway up.
       if (state.isDraining) setImmediate(() => server.closeIdleConnections())
       options.onServed?.({ status: response.statusCode, tookMs: performance.now() - began })
@@ -214,13 +230,19 @@ export const startServer = async (options: ServerOptions): Promise<GatewayServer
     keptBytes: () => state.runs.bytes(),
     drain: (graceMillis) =>
       new Promise((resolve) => {
-        state.isDraining = true
         const cut = setTimeout(() => server.closeAllConnections(), graceMillis)
-        server.close(() => {
-          clearTimeout(cut)
-          resolve()
-        })
-        server.closeIdleConnections()
-      })
+        const close = (): void => {
+          state.onIdle = null
+          server.close(() => {
+            clearTimeout(cut)
+            resolve()
+          })
+          server.closeIdleConnections()
+        }
+        state.isDraining = true
+        state.onIdle = close
+        if (state.inFlight === 0) close()
+      }),
+    cut: () => server.closeAllConnections()
   }
 }
