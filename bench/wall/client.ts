@@ -15,7 +15,7 @@ export interface Heard {
   readonly millis: number
 }
 
-const bodyOf = (wire: WireName, model: string): unknown => {
+export const bodyOf = (wire: WireName, model: string): Readonly<Record<string, unknown>> => {
   const messages = [{ role: "user", content: "Say the sixty words." }]
   if (wire === "responses") return { model, input: messages, stream: true, store: false }
   if (wire === "messages") return { model, messages, max_tokens: 1_000, stream: true }

@@ -88,8 +88,8 @@ export interface NativeHooks {
   readonly onEnd?: (receipt: NativeReceipt) => void
   /** Sends signs of life to a client that waits, from the first silence of that length on; null = the client waits. */
   readonly keepAlive?: { readonly afterMillis: number } | null
-  /** Told of a failure before its client is. */
-  readonly onFailed?: (failure: RequestFailure) => void
+  /** Told of a failure before its client is, and of the answer that tells it, or would have, had a stream not begun. */
+  readonly onFailed?: (failure: RequestFailure, answer: NativeResponse) => void
   /** A comment before the last event of a stream; null = none. */
   readonly closing?: (trail: Trail) => string | null
 }
@@ -277,15 +277,16 @@ class Underway {
 
   private fail(failure: RequestFailure, wallMillis: number): void {
     const { wire, requestId: id, off } = this.call
-    this.hooks.onFailed?.(failure)
+    const { trail, refused: answers } = this
+    const answer = failureAnswer({ wire, failure, trail, off, id, wallMillis, answers })
+    this.hooks.onFailed?.(failure, answer)
     if (this.outlet.isOpen) {
       // The client has a 200: the API's own error event, then a body that errors. A clean end would be a success to many.
       this.outlet.write(encoder.encode(wire.errorEvent(toldOf(wire, failure))))
       this.outlet.fail(failure)
       return
     }
-    const { trail, refused: answers } = this
-    this.answer(failureAnswer({ wire, failure, trail, off, id, wallMillis, answers }))
+    this.answer(answer)
   }
 }
 

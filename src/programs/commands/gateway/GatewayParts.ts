@@ -1,6 +1,7 @@
 /** What the server asks others to do. Everything in it is of one configuration: a reload brings a new one. */
 import type { Json } from "../../../domain/chat/json.ts"
 import type { NativeReceipt } from "../../../layers/native/callNative.ts"
+import type { RequestFailure } from "../../../services/Recovery.ts"
 import type { Answer } from "./Answer.ts"
 import type { AnswerWire } from "./answers.ts"
 import type { Endpoint, Target } from "./endpoints.ts"
@@ -24,6 +25,8 @@ export interface GatewayCall {
   readonly body: Json
   readonly signal: AbortSignal
   readonly onEnd: (receipt: NativeReceipt) => void
+  /** Told of a failure, and of the answer that tells it, or would have, had a stream not begun. */
+  readonly onFailed: (failure: RequestFailure, answer: Answer) => void
 }
 
 /** Any other call of the API. */

@@ -2,11 +2,11 @@
 import { createHash } from "node:crypto"
 import type { Json } from "../../../domain/chat/json.ts"
 import type { NativeReceipt } from "../../../layers/native/callNative.ts"
-import { valueIn } from "../../request/ByteSource.ts"
+import type { RequestFailure } from "../../../services/Recovery.ts"
 import { bodyText, type Answer } from "./Answer.ts"
 import * as answers from "./answers.ts"
 import type { GatewayConfig, GatewayKey, ResolvedRoute } from "./GatewayConfig.ts"
-import type { Wire } from "./GatewayParts.ts"
+import type { GatewayCall, Wire } from "./GatewayParts.ts"
 import type { Use } from "./KeyBudget.ts"
 import { onwardFor, type Visit } from "./Visit.ts"
 
@@ -29,11 +29,10 @@ const digestOf = ({ key, target, request }: Visit, { body }: ReadCall): string =
 const worthKeepingMillis = 1_000
 
 /** Recovery has tried for as long as it may: the same request at once would only do it all again. */
-const isExhausted = ({ status, lines }: Answer, began: number): boolean =>
+const isExhausted = ({ _tag }: RequestFailure, { status }: Answer, began: number): boolean =>
+  (_tag === "RecoveryRetriesExhausted" || _tag === "RecoveryDeadlineExceeded") &&
   (status >= 500 || status === 408) &&
-  performance.now() - began > worthKeepingMillis &&
-  valueIn(lines, "x-should-retry") === "false" &&
-  valueIn(lines, "x-holdfast-trail") !== null
+  performance.now() - began > worthKeepingMillis
 
 /** Asks; or tells again what the very same request was told a moment ago, when its client does not read what it is told. */
 export const askOnce = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promise<Answer> => {
@@ -41,11 +40,10 @@ export const askOnce = async (visit: Visit, call: ReadCall, signal: AbortSignal)
   const told = failedLately.again(() => digestOf(visit, call))
   if (told !== null) return { ...told, lines: [...told.lines, ["x-holdfast-repeated", "true"]] }
   const began = performance.now()
-  const answer = await askNative(visit, call, signal)
-  if (!isExhausted(answer, began)) return answer
-  const body = bodyText(answer)
-  if (body !== null) failedLately.keep(digestOf(visit, call), { status: answer.status, lines: answer.lines, body })
-  return answer
+  return askNative(visit, call, signal, (failure, answer) => {
+    const body = isExhausted(failure, answer, began) ? bodyText(answer) : null
+    if (body !== null) failedLately.keep(digestOf(visit, call), { status: answer.status, lines: answer.lines, body })
+  })
 }
 
 /** The route that serves a key whose budget in USD is used up; null = none does. */
@@ -60,7 +58,12 @@ const useOf = ({ billed, trail }: NativeReceipt): Use => ({
   usd: trail.reduce<number | null>((sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd), 0)
 })
 
-const askNative = async (visit: Visit, call: ReadCall, signal: AbortSignal): Promise<Answer> => {
+const askNative = async (
+  visit: Visit,
+  call: ReadCall,
+  signal: AbortSignal,
+  onFailed: GatewayCall["onFailed"]
+): Promise<Answer> => {
   const { wire, asked, text, body } = call
   const { parts, request, budgets, key, target } = visit
   const admitted = budgets.admit(key, parts.worstOf(asked, text, body))
@@ -78,6 +81,7 @@ const askNative = async (visit: Visit, call: ReadCall, signal: AbortSignal): Pro
     text,
     body,
     signal,
+    onFailed,
     onEnd: (receipt) => {
       if (admitted._tag === "Admitted") admitted.settle(useOf(receipt))
     }

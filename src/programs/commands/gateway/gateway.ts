@@ -1,6 +1,6 @@
 /** A configuration put to work. What outlives a reload (`Shared`) comes in; everything else is made anew. */
 import type { GatewayConfig } from "./GatewayConfig.ts"
-import type { GatewayParts } from "./GatewayParts.ts"
+import type { GatewayCall, GatewayParts } from "./GatewayParts.ts"
 import { makeKeyCheck } from "./keys.ts"
 import { pageOf } from "./pages.ts"
 import { makePassing } from "./passing.ts"
@@ -18,7 +18,10 @@ export const makeParts = (config: GatewayConfig, shared: Shared): GatewayParts =
   return {
     config,
     keyOf: makeKeyCheck(config.keys),
-    native: (call) => native(call).then(withoutKeys),
+    native: (call) => {
+      const onFailed: GatewayCall["onFailed"] = (failure, answer) => call.onFailed(failure, withoutKeys(answer))
+      return native({ ...call, onFailed }).then(withoutKeys)
+    },
     proxy: (call) => proxy(call).then(withoutKeys),
     page: (endpoint) => pageOf(config, shared, endpoint),
     worstOf

@@ -125,6 +125,7 @@ export const makeRouteCalls = (shared: Shared, pass: (call: GatewayCall) => Prom
         billed = billedTokens(receipt.trail)
         call.onEnd(receipt)
       },
+      onFailed: call.onFailed,
       keepAlive: { afterMillis: shared.keepAliveMillis },
       closing: billedText
     })

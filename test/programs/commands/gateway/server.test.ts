@@ -3,7 +3,7 @@ import { once } from "node:events"
 import { connect } from "node:net"
 import { afterEach } from "vitest"
 import { pathOf, wholeText, type WireName } from "../../../../bench/wall/answers.ts"
-import { ask } from "../../../../bench/wall/client.ts"
+import { ask, bodyOf as wallBody } from "../../../../bench/wall/client.ts"
 import { startProvider, type Provider } from "../../../../bench/wall/provider.ts"
 import { makeBudgets } from "../../../../src/programs/commands/gateway/budgets.ts"
 import { makeParts, makeShared, type Shared } from "../../../../src/programs/commands/gateway/gateway.ts"
@@ -217,6 +217,54 @@ describe("the gateway", () => {
     const text = await answer.text()
     assert.match(text, /^:/)
     assert.include(text, "word60.")
+  })
+
+  /** Recovery that gives up after five waits, 1.5 seconds in all. */
+  const tires = {
+    maxAttempts: 6,
+    routeHealth: null,
+    backoff: { base: 300, factor: 1, cap: 300, jitter: 0 }
+  }
+
+  it.each(wires)(
+    "tells a failure again to who repeats the request at once, also one that was told in a stream, on %s",
+    async (wire) => {
+      const { server, provider } = await start(
+        { routes: { "*": { upstream: "main", policy: tires } } },
+        { keepAliveMillis: 60 }
+      )
+      const once = () => ask({ baseUrl: `${server.address}/v1`, wire, model: "s04" })
+      const first = await once()
+      assert.deepStrictEqual([first.status, first.isWhole], [200, false])
+      assert.notStrictEqual(first.error, null)
+      const asked = provider.asked.length
+      assert.isAbove(asked, 1)
+      const again = await post(
+        server,
+        pathOf[wire],
+        // Agents write what changes from one repetition to the next beside the conversation.
+        JSON.stringify({ ...wallBody(wire, "s04"), metadata: { turn: "2" } })
+      )
+      assert.strictEqual(again.status, 503)
+      assert.deepStrictEqual(
+        ["x-should-retry", "x-holdfast-repeated"].map((name) => again.headers.get(name)),
+        ["false", "true"]
+      )
+      await again.text()
+      assert.strictEqual(provider.asked.length, asked)
+      assert.strictEqual((await ask({ baseUrl: `${server.address}/v1`, wire, model: "ok" })).text, wholeText)
+    }
+  )
+
+  it("asks again for who repeats a request that failed without a recovery", async () => {
+    const { server, provider } = await start({ routes: { "*": { upstream: "main", preset: "strict" } } })
+    // Its provider answers after 2.4 seconds by cutting the connection: strict sends no second request.
+    for (const requests of [1, 2]) {
+      const answer = await post(server, pathOf.chat, chatBody("s06"))
+      assert.isAtLeast(answer.status, 500)
+      await answer.text()
+      assert.strictEqual(provider.asked.length, requests)
+    }
   })
 
   it("takes a new configuration between requests and loses none", async () => {
