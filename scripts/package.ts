@@ -6,11 +6,11 @@
  *   Everybody else, bundlers first of all, gets one file per module, of which they leave out what is not used.
  * - Files that no entry point reaches go away.
  */
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs"
-import { basename, dirname, join, relative, resolve } from "node:path"
+import { readdirSync, rmSync } from "node:fs"
+import { basename, join, relative } from "node:path"
 import { build } from "vite"
+import { entries, reachedFrom, root, targets } from "./builtFiles.ts"
 
-const root = join(import.meta.dirname, "..")
 const dist = join(root, "dist")
 
 /** Packages that the command line carries; the others are loaded when they are needed. */
@@ -53,19 +53,6 @@ const bundle = ({ entry, outDir, parts, isOutside, minify, together }: Bundle): 
     }
   })
 
-interface Targets {
-  readonly types: string
-  readonly node: string
-  readonly default: string
-}
-
-const targets = (): ReadonlyArray<Targets> => {
-  const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-    readonly exports: Readonly<Record<string, string | Targets>>
-  }
-  return Object.values(exports).filter((target) => typeof target !== "string")
-}
-
 const source = (name: string): string => join(root, "src", `${name}.ts`)
 
 const sources = Object.fromEntries(
@@ -73,33 +60,6 @@ const sources = Object.fromEntries(
     .map((target) => basename(target.default, ".js"))
     .map((name) => [name, source(name)])
 )
-
-const entries = (): ReadonlyArray<string> =>
-  ["./dist/cli.js", ...targets().flatMap((target) => [target.types, target.node, target.default])].map((file) =>
-    join(root, file)
-  )
-
-/** Files of our own that a file names: in code with `.js`, in types the declarations beside it. */
-const namedBy = (file: string): ReadonlyArray<string> => {
-  const isTypes = file.endsWith(".d.ts")
-  const text = readFileSync(file, "utf8")
-  return [...text.matchAll(/(?:from|import)\s*\(?\s*["'`](\.\.?\/[\w./-]+)["'`]/g)].map((found) => {
-    const path = resolve(dirname(file), found[1] ?? "")
-    return isTypes ? path.replace(/\.(?:js|ts)$/, ".d.ts") : path
-  })
-}
-
-const reachedFrom = (files: ReadonlyArray<string>): ReadonlySet<string> => {
-  const reached = new Set<string>()
-  const look = (file: string): void => {
-    if (reached.has(file)) return
-    if (!existsSync(file)) throw new Error(`${relative(root, file)} is named and was not built`)
-    reached.add(file)
-    for (const next of namedBy(file)) look(next)
-  }
-  for (const file of files) look(file)
-  return reached
-}
 
 const filesIn = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder, { recursive: true, withFileTypes: true })

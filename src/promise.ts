@@ -3,7 +3,8 @@ export {
   createRecovery,
   type CreateOptions,
   type PromiseCalls,
-  type PromiseRecovery
+  type PromiseRecovery,
+  type TurnOptions
 } from "./promise/createRecovery.ts"
 export type { CallOptions } from "./promise/edge.ts"
 export { toolContent } from "./domain/agent/ToolContent.ts"

@@ -16,7 +16,13 @@ import type { ModelReply } from "../domain/chat/ModelReply.ts"
 import type { ModelRequest, RequestInput } from "../domain/chat/ModelRequest.ts"
 import { isStructured } from "../domain/chat/structured.ts"
 import type { RecoveryEvent } from "../domain/recovery/RecoveryEvent.ts"
-import { forBackground, forTools, RecoveryPolicy, type Route } from "../domain/recovery/RecoveryPolicy.ts"
+import {
+  forBackground,
+  forTools,
+  RecoveryPolicy,
+  type RecoveryPolicyInput,
+  type Route
+} from "../domain/recovery/RecoveryPolicy.ts"
 import { checkedRequest } from "../domain/failure/requestFault.ts"
 import { complete, type CompleteOptions } from "../programs/request/complete.ts"
 import type { RecoverOptions } from "../programs/request/Run.ts"
@@ -198,6 +204,16 @@ const setUp = (
     Effect.fromResult(Result.map(checkedRequest(input), (request) => optionsOf(wiring, request, listen, around)))
   )
 
+/** A deadline that stands around a turn is one for all its requests, whatever the policy's `deadlinePer` says of its own. */
+const inTurn = <A, E, R>(body: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.withFiber((around) => {
+    const turn = Effect.provideService(body, CurrentTurn, makeTurn())
+    const deadline = around.getRef(DeadlineOverride)
+    if (deadline === null) return turn
+    const policy: Partial<RecoveryPolicyInput> = { ...around.getRef(PolicyOverride), deadline, deadlinePer: "turn" }
+    return turn.pipe(Effect.provideService(PolicyOverride, policy), Effect.provideService(DeadlineOverride, null))
+  })
+
 const recoveryOver = (wiring: Wiring): (typeof Recovery)["Service"] =>
   Recovery.of({
     // The request is taken as it is now: what its owner does to it later changes nothing.
@@ -207,7 +223,7 @@ const recoveryOver = (wiring: Wiring): (typeof Recovery)["Service"] =>
       const taken = snapshot(request)
       return stream((listen) => setUp(wiring, taken, listen))
     },
-    turn: (body) => Effect.suspend(() => Effect.provideService(body, CurrentTurn, makeTurn()))
+    turn: inTurn
   })
 
 /**

@@ -2,6 +2,7 @@
  * Recovery for plain TypeScript: promises, async iterators and AbortSignals at the edge, the same loop inside. Failures
  * are the same typed errors; an aborted call rejects with RecoveryCancelledError after the model call has ended.
  */
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
@@ -53,9 +54,17 @@ export interface PromiseCalls {
   readonly stream: (request: RequestInput, options?: CallOptions) => AsyncIterable<ReplyPart>
 }
 
+export interface TurnOptions {
+  /** Time in all calls of the turn together: "5 minutes", or milliseconds. Default: as the policy says. */
+  readonly deadline?: Duration.Input
+}
+
 export interface PromiseRecovery extends PromiseCalls {
-  /** Gives the calls of `body` one deadline and one choice of model; a call outside a turn is a turn of its own. */
-  readonly turn: <A>(body: (calls: PromiseCalls) => Promise<A>) => Promise<A>
+  /**
+   * Gives the calls of `body` one choice of model, and one deadline for the time in all of them: the one given here, or the
+   * policy's where `deadlinePer` is `turn`. A call outside a turn is a turn of its own.
+   */
+  readonly turn: <A>(body: (calls: PromiseCalls) => Promise<A>, options?: TurnOptions) => Promise<A>
   /** Cancels what still runs and frees what the clients hold. A later call rejects with RecoveryCancelledError. */
   readonly close: () => Promise<void>
 }
@@ -94,19 +103,29 @@ const createKeys: ReadonlyArray<string> = [
   "onEvent",
   "telemetry"
 ]
+const turnKeys: ReadonlyArray<string> = ["deadline"]
+
 /** In a fiber of its own the request can be ended also while nobody asks for its next part. */
 const streamInto =
   (request: RequestInput) =>
   (recovery: Asked, queue: Queue.Queue<ReplyPart, Ended<RequestFailure>>): Effect.Effect<void, RequestFailure> =>
     Stream.runForEachArray(recovery.stream(request), (some) => Queue.offerAll(queue, some))
 
-const callsOf = (edge: Edge, turn: TurnState | null): PromiseCalls => ({
-  complete: (request, options = {}) => settle(edge, turn, options, (recovery) => recovery.complete(request)),
-  stream: (request, options = {}) => {
-    const into = streamInto(request)
-    return once("stream", () => iterate(edge, turn, options, into))
+/** What a call is given in a turn: a deadline of the turn counts the time of the calls before it. */
+const inTurn = (call: CallOptions, { deadline }: TurnOptions): CallOptions =>
+  deadline === undefined ? call : { ...call, policy: { deadline, deadlinePer: "turn", ...call.policy } }
+
+const callsOf = (edge: Edge, turn: TurnState | null, of: TurnOptions = {}): PromiseCalls => {
+  refuseUnknown(of, turnKeys)
+  return {
+    complete: (request, options = {}) =>
+      settle(edge, turn, inTurn(options, of), (recovery) => recovery.complete(request)),
+    stream: (request, options = {}) => {
+      const into = streamInto(request)
+      return once("stream", () => iterate(edge, turn, inTurn(options, of), into))
+    }
   }
-})
+}
 
 /** The edges of the recoveries made here: an agent runs in the one of its recovery. */
 const edges = new WeakMap<object, Edge>()
@@ -120,8 +139,8 @@ export const edgeOf = (recovery: PromiseRecovery): Edge => {
 }
 
 /** The calls of one turn of a recovery; null = each call is a turn of its own. */
-export const callsIn = (recovery: PromiseRecovery, turn: TurnState | null): PromiseCalls =>
-  callsOf(edgeOf(recovery), turn)
+export const callsIn = (recovery: PromiseRecovery, turn: TurnState | null, of: TurnOptions = {}): PromiseCalls =>
+  callsOf(edgeOf(recovery), turn, of)
 
 /** A bad option or policy, or a route or client that has no other, throws a ConfigurationError here, before the first request. */
 export const createRecovery = (options: CreateOptions): PromiseRecovery => {
@@ -143,7 +162,7 @@ export const createRecovery = (options: CreateOptions): PromiseRecovery => {
   const edge: Edge = { runtime, calls: new Set(), isClosed: false }
   const recovery: PromiseRecovery = {
     ...callsOf(edge, null),
-    turn: (body) => body(callsOf(edge, makeTurn())),
+    turn: (body, of = {}) => body(callsOf(edge, makeTurn(), of)),
     close: () => close(edge)
   }
   edges.set(recovery, edge)

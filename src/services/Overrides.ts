@@ -16,7 +16,10 @@ export const PolicyOverride = Context.Reference<Partial<RecoveryPolicyInput> | n
   defaultValue: () => null
 })
 
-/** Deadline of the calls below it, instead of the policy's; null = the policy's. */
+/**
+ * Deadline of each call below it, instead of the policy's; around `Recovery.turn` or a run of an agent, one for all requests
+ * of the turn. null = the policy's.
+ */
 export const DeadlineOverride = Context.Reference<Duration.Input | null>("holdfast/DeadlineOverride", {
   defaultValue: () => null
 })

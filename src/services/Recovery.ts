@@ -15,7 +15,10 @@ export type RequestFailure = ModelError | RecoveryError | BudgetExceeded
 interface Shape {
   readonly complete: (request: RequestInput) => Effect.Effect<ModelReply, RequestFailure>
   readonly stream: (request: RequestInput) => Stream.Stream<ReplyPart, RequestFailure>
-  /** Gives its body one deadline and one model state; a call outside a turn is its own turn. */
+  /**
+   * Gives its body one model state, and one deadline: the `DeadlineOverride` around it, or the policy's where `deadlinePer`
+   * is `turn`. A call outside a turn is its own turn.
+   */
   readonly turn: <A, E, R>(body: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 

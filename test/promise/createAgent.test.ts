@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import { z } from "zod"
 import { ConfigurationError } from "../../src/domain/failure/ConfigurationError.ts"
 import { RecoveryCancelledError } from "../../src/domain/failure/RecoveryError.ts"
+import { RecoveryPolicy } from "../../src/domain/recovery/RecoveryPolicy.ts"
 import { unpaired } from "../../src/domain/chat/MessageGroups.ts"
 import { TurnParked } from "../../src/domain/agent/JournalError.ts"
 import * as JournalSqlite from "../../src/layers/stores/JournalSqlite.ts"
@@ -77,6 +78,24 @@ const lastResult = (requests: ReadonlyArray<{ readonly messages: ReadonlyArray<{
   requests.at(-1)?.messages.at(-1)?.content
 
 describe("an agent of plain functions", () => {
+  it("has one deadline for all requests of a run, whatever the policy says of its own", async () => {
+    const slow = (step: ScriptedModel.Step): ScriptedModel.Step => ({
+      run: () =>
+        Effect.delay(Effect.succeed(ScriptedModel.makeReply("reply" in step ? step.reply : assert.fail())), 200)
+    })
+    const scripted = ScriptedModel.make([slow(calls(["add", { a: 1, b: 2 }])), slow(says("three"))])
+    const recovery = createRecovery({
+      policy: { ...RecoveryPolicy.broad, routes: [{ model: "large" }] },
+      client: scripted.client,
+      health: "own"
+    })
+    const agent = createAgent({ recovery, tools: [add()] })
+    const failure = await failureOf(agent.run("1 + 2?", { deadline: 300 }))
+    assert.propertyVal(failure, "_tag", "RecoveryDeadlineExceeded")
+    assert.strictEqual(scripted.requests.length, 2)
+    await recovery.close()
+  })
+
   it("runs a tool of a zod schema once through an overload, and ends with the model", async () => {
     const seen: Array<unknown> = []
     const { agent, requests } = agentOver([calls(["add", { a: 2, b: 3 }]), overloaded, says("It is 5.")], [add(seen)])

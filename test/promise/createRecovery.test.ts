@@ -2,10 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { ConfigurationError } from "../../src/domain/failure/ConfigurationError.ts"
-import { RecoveryCancelledError } from "../../src/domain/failure/RecoveryError.ts"
+import { RecoveryCancelledError, RecoveryDeadlineExceeded } from "../../src/domain/failure/RecoveryError.ts"
 import { RecoveryPolicy } from "../../src/domain/recovery/RecoveryPolicy.ts"
 import * as ScriptedModel from "../../src/layers/ScriptedModel.ts"
-import { createRecovery, type CreateOptions } from "../../src/promise.ts"
+import { createRecovery, type CreateOptions, type PromiseCalls, type TurnOptions } from "../../src/promise.ts"
 import { Summarizer } from "../../src/services/Summarizer.ts"
 
 const request = { messages: [{ role: "user" as const, content: "go" }] }
@@ -167,6 +167,21 @@ describe("a call", () => {
       requests.slice(3).map(({ model }) => model),
       ["small", "small", "large", "large"]
     )
+    await recovery.close()
+  })
+
+  it("gives the calls of a turn the deadline of the turn, whatever the policy says of its own", async () => {
+    const reply = ScriptedModel.makeReply({ text: "whole" })
+    const slow: ScriptedModel.Step = { run: () => Effect.delay(Effect.succeed(reply), 200) }
+    const { recovery } = over([slow, slow, slow, slow], {
+      policy: { ...RecoveryPolicy.broad, ...quick, routes: [{ model: "large" }] }
+    })
+    const two = async ({ complete }: PromiseCalls) => [await complete(request), await complete(request)]
+    assert.strictEqual((await recovery.turn(two)).length, 2)
+    const failure = await failureOf(recovery.turn(two, { deadline: 300 }))
+    assert.instanceOf(failure, RecoveryDeadlineExceeded)
+    const odd = await failureOf((async () => recovery.turn(two, { deadlin: 300 } as TurnOptions))())
+    assert.propertyVal(odd, "field", "deadlin")
     await recovery.close()
   })
 

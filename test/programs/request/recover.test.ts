@@ -354,6 +354,22 @@ describe("a request", () => {
     })
   )
 
+  it.effect("takes the deadline around a turn for all requests of it, whatever the policy says of its own", () =>
+    Effect.gen(function* () {
+      const reply = ScriptedModel.makeReply({ text: "whole" })
+      const slow: ScriptedModel.Step = { run: () => Effect.delay(Effect.succeed(reply), "3 seconds") }
+      const two = Effect.flatMap(Recovery, (recovery) => recovery.turn(Effect.andThen(complete(), complete())))
+      assert.isTrue(Exit.isSuccess(yield* toEnd(worldOf(broad, [slow, slow]), two)))
+      const ofTurn = two.pipe(Effect.provideService(DeadlineOverride, "4 seconds"))
+      const failure = errorOf(yield* toEnd(worldOf(broad, [slow, slow]), ofTurn, "4 seconds"))
+      assert.strictEqual(failure._tag, "RecoveryDeadlineExceeded")
+      const ofCall = Effect.flatMap(Recovery, (recovery) =>
+        recovery.turn(Effect.andThen(complete(), complete().pipe(Effect.provideService(DeadlineOverride, "4 seconds"))))
+      )
+      assert.isTrue(Exit.isSuccess(yield* toEnd(worldOf(broad, [slow, slow]), ofCall)))
+    })
+  )
+
   it.effect("can be printed with one call, without the provider's words or a key", () =>
     Effect.gen(function* () {
       const step: ScriptedModel.Step = {
