@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { spawn, type ChildProcess } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { once } from "node:events"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
@@ -11,6 +12,7 @@ import * as Fiber from "effect/Fiber"
 import * as Redacted from "effect/Redacted"
 import { afterAll, beforeAll } from "vitest"
 import * as TurnsPostgres from "../../src/layers/stores/shared/TurnsPostgres.ts"
+import { inProcess } from "../support/command.ts"
 import { freePort, missing, startStore, type RunningStore } from "../support/sharedStores.ts"
 
 interface Asked {
@@ -62,15 +64,21 @@ const scripted = async (asked: Array<Asked>): Promise<Server> => {
 
 const runners = new Set<ChildProcess>()
 
+/** `holdfast turns serve` as a process that may be killed at any moment. */
 const runner = async (database: string, baseUrl: string, ran: string): Promise<ChildProcess> => {
-  const file = join(import.meta.dirname, "../support/turnRunner.ts")
-  const child = spawn(process.execPath, ["--no-warnings", file, database, String(await freePort()), baseUrl, ran], {
-    stdio: ["ignore", "pipe", process.env["HOLDFAST_STORES_LOG"] === undefined ? "ignore" : "inherit"]
+  const program = join(import.meta.dirname, "../support/turnProgram.ts")
+  const flags = ["--database", "env:TURN_DATABASE", "--program", program, "--port", String(await freePort())]
+  const child = spawn(process.execPath, ["--no-warnings", "src/cli.ts", "turns", "serve", ...flags], {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, TURN_DATABASE: database, TURN_PROVIDER: baseUrl, TURN_RAN: ran }
   })
   runners.add(child)
-  const ready = await createInterface({ input: child.stdout! })[Symbol.asyncIterator]().next()
-  assert.strictEqual(ready.value, "ready")
-  return child
+  for await (const line of createInterface({ input: child.stderr! }))
+    if (line.includes("serves turns at")) {
+      child.stderr?.resume()
+      return child
+    }
+  throw new Error("the runner has ended")
 }
 
 const pause = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
@@ -159,7 +167,13 @@ describe("turns over two runners", () => {
   it("park for a person, in no process, and go on when they are answered; a second answer changes nothing", async () => {
     await withClient((turns) =>
       Effect.gen(function* () {
-        yield* turns.start({ id: "ask-1", prompt: "ask-1" })
+        const database = ["--database", store.address]
+        const command = (...args: ReadonlyArray<string>) =>
+          Effect.map(
+            Effect.promise(() => inProcess(["turns", ...args, ...database])),
+            ({ out }) => out
+          )
+        assert.include(yield* command("start", "ask-1", "--prompt", "ask-1"), "ask-1 is under way")
         const parked = yield* Effect.promise(async () => {
           for (let turn = 0; turn < 300; turn += 1) {
             const all = await Effect.runPromise(turns.store.list)
@@ -170,11 +184,34 @@ describe("turns over two runners", () => {
           throw new Error("it was never parked")
         })
         const key = parked.waitsFor ?? ""
-        assert.isTrue(yield* turns.answer("ask-1", key, "approved"))
+        assert.include(yield* command("list"), `ask-1  parked  4 steps  waits for ${key}`)
+        assert.strictEqual(yield* command("approve", "ask-1"), `${key}: approved\n`)
         assert.isFalse(yield* turns.answer("ask-1", key, "denied"))
         const end = yield* turns.run({ id: "ask-1", prompt: "ask-1" })
         assert.deepStrictEqual(end, { text: "done ask-1", failure: null })
         assert.strictEqual(ran().filter((line) => line.startsWith("ask ")).length, 1)
+      })
+    )
+  })
+
+  it("go to another runner at once when theirs is told to stop, which ends with 0", async () => {
+    const leaving = await runner(store.address, baseUrl(), ranFile())
+    await withClient((turns) =>
+      Effect.gen(function* () {
+        const names = [1, 2, 3, 4].map((number) => `left-${number}`)
+        const ends = yield* Effect.forkChild(
+          Effect.forEach(names, (id) => turns.run({ id, prompt: id }), { concurrency: "unbounded" })
+        )
+        yield* Effect.promise(async () => {
+          while (names.some((name) => !asked.some(({ turn }) => turn === name))) await pause(20)
+          leaving.kill("SIGTERM")
+        })
+        const [code] = yield* Effect.promise(() => once(leaving, "exit"))
+        assert.strictEqual(code, 0)
+        assert.deepStrictEqual(
+          yield* Fiber.join(ends),
+          names.map((id) => ({ text: `done ${id}`, failure: null }))
+        )
       })
     )
   })

@@ -1,7 +1,7 @@
 /** The journal's module for a command, loaded when it is needed: Node says of its SQLite that it is experimental. */
 
-/** That is no news to a user, each time it is loaded. */
-const quietly = async <A>(load: () => Promise<A>): Promise<A> => {
+/** Loads what loads SQLite: its news is none to a user, each time. */
+export const quietly = async <A>(load: () => Promise<A>): Promise<A> => {
   const { emitWarning } = process
   process.emitWarning = () => undefined
   try {

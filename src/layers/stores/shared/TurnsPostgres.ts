@@ -5,8 +5,11 @@
  */
 import * as NodeClusterSocket from "@effect/platform-node/NodeClusterSocket"
 import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
@@ -17,7 +20,7 @@ import * as RunnerAddress from "effect/cluster/RunnerAddress"
 import * as DurableDeferred from "effect/workflow/DurableDeferred"
 import * as Workflow from "effect/workflow/Workflow"
 import type { WorkflowEngine, WorkflowInstance } from "effect/workflow/WorkflowEngine"
-import { JournalUnavailable, TurnOwned, TurnParked, type JournalFailure } from "../../../domain/agent/JournalError.ts"
+import type { JournalFailure, TurnParked } from "../../../domain/agent/JournalError.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { DurableFailure } from "../../../programs/agent/durableTurn.ts"
 import type { AgentResult } from "../../../programs/agent/runAgent.ts"
@@ -40,11 +43,14 @@ export type TurnEnd = typeof TurnEnd.Type
 /** The program of a turn: `durableTurn({ id, store, prompt, executor })` with the toolbox around it. */
 export type TurnProgram = (
   order: TurnOrder & { readonly store: JournalStoreShape }
-) => Effect.Effect<AgentResult, DurableFailure>
+) => Effect.Effect<AgentResult, DurableFailure | ConfigurationError>
+
+/** An address with a password in it is better redacted. */
+export type Database = Redacted.Redacted | string
 
 export interface RunnerOptions {
   /** `postgres://`, with user and password; all runners and clients of one set of turns name the same database. */
-  readonly database: Redacted.Redacted
+  readonly database: Database
   /** Where the other runners reach this one. */
   readonly host: string
   readonly port: number
@@ -75,11 +81,11 @@ const turnWorkflow = Workflow.make("holdfast/turn/1", {
 const answered = (key: string) => DurableDeferred.make(`answer/${key}`)
 
 /** What ends by itself: the owner before, who was killed, is still heard of; the database is away. */
-const isPassing = (failure: DurableFailure): boolean =>
-  failure instanceof TurnOwned || failure instanceof JournalUnavailable
+const isPassing = ({ _tag }: DurableFailure | ConfigurationError): boolean =>
+  _tag === "TurnOwned" || _tag === "JournalUnavailable"
 const untilFree = Schedule.spaced("200 millis")
 
-const endOf = (failure: DurableFailure): TurnEnd => ({
+const endOf = (failure: DurableFailure | ConfigurationError): TurnEnd => ({
   text: null,
   failure: { tag: failure._tag, message: failure.message, guidance: "guidance" in failure ? failure.guidance : "" }
 })
@@ -93,22 +99,22 @@ const bodyOf =
           Effect.retry({ while: isPassing, schedule: untilFree }),
           Effect.match({
             onSuccess: ({ reply }): TurnEnd | TurnParked => ({ text: reply.text, failure: null }),
-            onFailure: (failure): TurnEnd | TurnParked => (failure instanceof TurnParked ? failure : endOf(failure))
+            onFailure: (failure): TurnEnd | TurnParked => (failure._tag === "TurnParked" ? failure : endOf(failure))
           })
         )
-        if (!(end instanceof TurnParked)) return end
+        if (!("_tag" in end)) return end
         // Ends the body: the engine begins it anew when the answer is there, on whatever runner, over the same journal.
         yield* DurableDeferred.await(answered(end.key))
       }
     })
 
-const checked = (database: Redacted.Redacted): Redacted.Redacted => {
-  const url = Redacted.value(database)
-  if (/^postgres(ql)?:\/\/./.test(url) && URL.canParse(url)) return database
+const checked = (database: Database): Redacted.Redacted => {
+  const url = typeof database === "string" ? database : Redacted.value(database)
+  if (/^postgres(ql)?:\/\/./.test(url) && URL.canParse(url)) return Redacted.make(url)
   throw new ConfigurationError({ field: "database", reason: "must be an address postgres://HOST:PORT/DATABASE" })
 }
 
-const sqlOf = (database: Redacted.Redacted) =>
+const sqlOf = (database: Database) =>
   PgClient.layer({
     url: checked(database),
     maxConnections: 10,
@@ -135,6 +141,27 @@ export const runner = (options: RunnerOptions): Layer.Layer<never, unknown> => {
     ),
     Layer.provide(sqlOf(database))
   )
+}
+
+export interface ServeOptions extends RunnerOptions {
+  /** Told once, when it takes turns. */
+  readonly onReady?: () => void
+}
+
+/**
+ * The runner as a promise, for a program that is no effect: resolves when the signal has fired and the turns are given up to
+ * other runners, rejects when it breaks. Logs go to stderr.
+ */
+export const serve = async (options: ServeOptions, signal: AbortSignal): Promise<void> => {
+  const ready = Effect.sync(() => options.onReady?.())
+  const program = Layer.build(runner(options)).pipe(
+    Effect.andThen(ready),
+    Effect.andThen(Effect.never),
+    Effect.scoped,
+    Effect.provideService(Logger.LogToStderr, true)
+  )
+  const exit = await Effect.runPromiseExit(program, { signal })
+  if (Exit.isFailure(exit) && !signal.aborted) throw Cause.squash(exit.cause)
 }
 
 export interface TurnsShape {
@@ -170,9 +197,7 @@ const shapeOf = Effect.gen(function* () {
 })
 
 /** Starts turns and answers them; runs none. */
-export const client = (options: {
-  readonly database: Redacted.Redacted
-}): Effect.Effect<TurnsShape, unknown, Scope.Scope> =>
+export const client = (options: { readonly database: Database }): Effect.Effect<TurnsShape, unknown, Scope.Scope> =>
   Effect.flatMap(
     Layer.build(
       ClusterWorkflowEngine.layer.pipe(

@@ -1,18 +1,22 @@
-/** What `holdfast turns` does, over the store of one file. */
+/** What `holdfast turns` does, over the store of a file or of a database. */
 import { existsSync } from "node:fs"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import type { JournalFailure } from "../../../domain/agent/JournalError.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { JournalStoreShape, StepRow, TurnSummary } from "../../../services/JournalStore.ts"
 import { loadJournal, withoutSqlite } from "../journalFile.ts"
-
+import { databaseOf, loadCluster } from "./cluster.ts"
 import { tail } from "./tail.ts"
 import { stepText } from "./trailText.ts"
 
 export interface TurnsInput {
-  readonly action: "list" | "show" | "tail" | "export" | "approve" | "deny" | "cancel" | "fork" | "forget"
+  readonly action: "list" | "show" | "tail" | "export" | "approve" | "deny" | "cancel" | "fork" | "forget" | "start"
   readonly file: string
+  /** PostgreSQL in the place of the file; null = the file. */
+  readonly database: string | null
+  readonly prompt: string | null
   readonly id: string | null
   readonly from: string | null
   readonly into: string | null
@@ -82,27 +86,70 @@ const act = (
     case "export":
       return printSteps(store, turn.turn, (row) => [JSON.stringify(row)])
     case "list":
+    case "start":
       return Effect.void
   }
 }
 
+/** Where turns are kept, and how an answer gets to whoever is to go on with one. */
+interface Place {
+  readonly store: JournalStoreShape
+  readonly name: string
+}
+
+const inFile = (file: string) =>
+  Effect.gen(function* () {
+    const JournalSqlite = yield* Effect.promise(loadJournal)
+    if (JournalSqlite === null) return yield* bad("turns", `cannot be read: ${withoutSqlite}`)
+    return { store: yield* JournalSqlite.make({ path: file }), name: file }
+  })
+
+/** An answer has to wake the runner: the store of a client of the cluster does both. */
+const inDatabase = (database: string) =>
+  Effect.gen(function* () {
+    const url = yield* databaseOf(database, process.env)
+    const cluster = yield* Effect.promise(() => loadCluster(null))
+    const away = bad("--database", "cannot be reached, or refuses us")
+    // The engine takes a database that is not there for a defect.
+    const turns = yield* cluster.client({ database: Redacted.value(url) }).pipe(
+      Effect.mapError(() => away),
+      Effect.catchDefect(() => Effect.fail(away))
+    )
+    return { store: { ...turns.store, answer: turns.answer }, name: "the database", start: turns.start }
+  })
+
+const start = (input: TurnsInput) =>
+  Effect.gen(function* () {
+    const { database, id, prompt } = input
+    if (database === null)
+      return yield* bad("--database", "is missing: the turns of a file are started by their program")
+    if (id === null) return yield* bad("ID", "names the turn")
+    if (prompt === null) return yield* bad("--prompt", "is missing: it says what the turn is asked")
+    const turns = yield* inDatabase(database)
+    yield* turns.start({ id, prompt })
+    yield* Console.log(`${id} is under way; holdfast turns tail ${id} follows it`)
+  })
+
+const atPlace = (input: TurnsInput, { store, name }: Place) =>
+  Effect.gen(function* () {
+    const all = yield* store.list
+    if (input.action === "list") return yield* Effect.forEach(all, (one) => Console.log(lineOf(one)), { discard: true })
+    const turn = all.find((one) => one.turn === input.id)
+    if (turn === undefined)
+      return yield* bad("ID", input.id === null ? "names the turn" : `(${input.id}) is no turn of ${name}`)
+    if (input.action === "show") yield* Console.log(lineOf(turn))
+    return yield* act(store, input, turn)
+  })
+
 export const perform = (input: TurnsInput): Effect.Effect<void, JournalFailure | ConfigurationError> =>
   Effect.scoped(
     Effect.gen(function* () {
-      if (!existsSync(input.file))
-        return yield* input.action === "list"
-          ? Console.log(`No turns are kept in ${input.file} yet; --file names another journal.`)
-          : bad("--file", `(${input.file}) does not exist`)
-      const JournalSqlite = yield* Effect.promise(loadJournal)
-      if (JournalSqlite === null) return yield* bad("turns", `cannot be read: ${withoutSqlite}`)
-      const store = yield* JournalSqlite.make({ path: input.file })
-      const all = yield* store.list
-      if (input.action === "list")
-        return yield* Effect.forEach(all, (one) => Console.log(lineOf(one)), { discard: true })
-      const turn = all.find((one) => one.turn === input.id)
-      if (turn === undefined)
-        return yield* bad("ID", input.id === null ? "names the turn" : `(${input.id}) is no turn of ${input.file}`)
-      if (input.action === "show") yield* Console.log(lineOf(turn))
-      return yield* act(store, input, turn)
+      const { action, database, file } = input
+      if (action === "start") return yield* start(input)
+      if (database !== null) return yield* atPlace(input, yield* inDatabase(database))
+      if (existsSync(file)) return yield* atPlace(input, yield* inFile(file))
+      return yield* action === "list"
+        ? Console.log(`No turns are kept in ${file} yet; --file names another journal.`)
+        : bad("--file", `(${file}) does not exist`)
     })
   )
