@@ -159,6 +159,9 @@ export class NativeView {
     this.id = null
     this.sequence = -1
     this.isTakenUp = false
+    // What the attempt before had said by its end was not shown: this one says it anew.
+    const mayRepeat = this.told.length >= leastEcho && this.shown.text === ""
+    this.echo = mayRepeat ? { expected: this.told, said: "" } : null
   }
 
   /** The same answer goes on over another connection. */
@@ -439,7 +442,6 @@ export class NativeView {
   /** The next attempt begins again: what it repeats of the shown text is not shown again. */
   splice(): void {
     this.stitch()
-    this.echo = null
     this.replay = this.shown.text === "" ? null : { expected: this.shown.text, matched: 0 }
   }
 
@@ -449,7 +451,6 @@ export class NativeView {
     this.replay = null
     this.told += this.shown.text
     this.shown.text = ""
-    this.echo = this.told.length < leastEcho ? null : { expected: this.told, said: "" }
   }
 
   /** Text that is still held in an answer that will be continued belongs to the client; the answer's end does not. */

@@ -212,7 +212,8 @@ const play = async (wire: WireName, seed: number, canBeSilent: boolean): Promise
 
 it.each([
   ["chat", 1469],
-  ["responses", 3363]
+  ["responses", 3363],
+  ["chat", 42473]
 ] as const)("ends an event that lost its blank line before another attempt goes on, on %s", async (wire, seed) => {
   await play(wire, seed, false)
 })

@@ -270,6 +270,28 @@ describe.each(wireNames)("the view of an answer that goes on, on %s", (wire) => 
     assert.strictEqual(goneOn(long, "This ", "sentence"), `${long}This sentence`)
   })
 
+  it("holds what a continuation that broke off had said of a repetition against no other one", () => {
+    for (const [broken, whole] of [
+      ["This ", "This is new."],
+      ["This ", `${long} More.`],
+      ["Other", "Other words."]
+    ] as const) {
+      const one = watched(wire)
+      one.feed(...eventTexts(wire, { ...plain([long]), finish: "length" }))
+      one.end()
+      one.view.commitText(one.usage)
+      one.view.goOn()
+      one.begin()
+      one.feed(...until(wire, JSON.stringify(broken).slice(0, -1), plain([broken], "b")))
+      if (broken === "Other") one.view.splice()
+      one.begin()
+      one.feed(...eventTexts(wire, plain([whole], "c")))
+      one.end()
+      one.view.complete(one.usage, null)
+      assert.strictEqual(textIn(wire, one.shown()), whole.startsWith(long) ? whole : `${long}${whole}`)
+    }
+  })
+
   it("shows a short text again, which is repeated for good reasons", () => {
     assert.strictEqual(goneOn("ha ", "ha ", "ha"), "ha ha ha")
     const edge = "x".repeat(24)

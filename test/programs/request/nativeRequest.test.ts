@@ -114,8 +114,6 @@ describe.each(wireNames)("a body on %s", (wire) => {
     const field = wire === "responses" ? "max_output_tokens" : "max_tokens"
     const response = await ask(wire, { [field]: 50 })
     const text = await response.text()
-    console.log(wire, response.status, asked.length, text.slice(0, 200))
-    console.log("DBG", wire, response.status, asked.length, text.slice(0, 150))
     assert.strictEqual(response.status, 200)
     assert.include(text, '"one two"')
     assert.match(asked[1]?.text ?? "", /"max_(output_)?tokens":64000/)
