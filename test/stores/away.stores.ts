@@ -12,7 +12,7 @@ import * as BudgetShared from "../../src/layers/stores/shared/BudgetShared.ts"
 import * as HealthShared from "../../src/layers/stores/shared/HealthShared.ts"
 import type { HealthStoreShape } from "../../src/services/HealthStore.ts"
 import { SharedStore, type SharedStoreShape } from "../../src/services/SharedStore.ts"
-import { missing, startStore, storeAt, type RunningStore, type StoreKind } from "../support/sharedStores.ts"
+import { startStore, storeAt, type RunningStore, type StoreKind } from "../support/sharedStores.ts"
 
 const kinds: ReadonlyArray<StoreKind> = ["redis", "postgres"]
 const config = RouteHealthConfig.defaults
@@ -107,11 +107,6 @@ const through = (server: RunningStore, go: () => unknown, come: () => unknown) =
   )
 
 describe.each(kinds)("while %s is away", (kind) => {
-  const reason = missing(kind)
-  if (reason !== null) {
-    it.skip(`is not tried: ${reason}`, () => undefined)
-    return
-  }
   let server: RunningStore
   beforeAll(async () => {
     server = await startStore(kind)

@@ -10,7 +10,7 @@ import * as Account from "../../src/domain/budget/Account.ts"
 import { BudgetExceeded } from "../../src/domain/failure/AgentError.ts"
 import * as BudgetShared from "../../src/layers/stores/shared/BudgetShared.ts"
 import { SharedStore, type SharedStoreShape } from "../../src/services/SharedStore.ts"
-import { missing, startStore, storeAt, type RunningStore, type StoreKind } from "../support/sharedStores.ts"
+import { startStore, storeAt, type RunningStore, type StoreKind } from "../support/sharedStores.ts"
 
 const kinds: ReadonlyArray<StoreKind> = ["sqlite", "redis", "postgres"]
 
@@ -74,11 +74,6 @@ const accountOf = (name: string, nanoUsd: number): Account.Account => ({
 const pause = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
 
 describe.each(kinds)("a budget over %s", (kind) => {
-  const reason = missing(kind)
-  if (reason !== null) {
-    it.skip(`is not tried: ${reason}`, () => undefined)
-    return
-  }
   let server: RunningStore
   beforeAll(async () => {
     server = await startStore(kind)

@@ -13,7 +13,7 @@ import * as Redacted from "effect/Redacted"
 import { afterAll, beforeAll } from "vitest"
 import * as TurnsPostgres from "../../src/layers/stores/shared/TurnsPostgres.ts"
 import { inProcess } from "../support/command.ts"
-import { freePort, missing, startStore, type RunningStore } from "../support/sharedStores.ts"
+import { freePort, startStore, type RunningStore } from "../support/sharedStores.ts"
 
 interface Asked {
   readonly turn: string
@@ -84,11 +84,6 @@ const runner = async (database: string, baseUrl: string, ran: string): Promise<C
 const pause = (millis: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, millis))
 
 describe("turns over two runners", () => {
-  const reason = missing("postgres")
-  if (reason !== null) {
-    it.skip(`are not tried: ${reason}`, () => undefined)
-    return
-  }
   let store: RunningStore
   let provider: Server
   let folder: string

@@ -50,15 +50,13 @@ const postgresBin = (): string | null => {
 
 const hasRedis = (): boolean => spawnSync("redis-server", ["--version"]).status === 0
 
-/** What is missing on this machine, in words; null = it can be tested. With HOLDFAST_STORES=all nothing may be missing. */
-export const missing = (kind: StoreKind): string | null =>
-  process.env["HOLDFAST_STORES"] === "all"
-    ? null
-    : kind === "redis" && !hasRedis()
-      ? "redis-server is not installed (Debian: apt-get install redis-server)"
-      : kind === "postgres" && postgresBin() === null
-        ? "PostgreSQL is not installed (Debian: apt-get install postgresql)"
-        : null
+/** What is missing on this machine, in words; null = all is there. */
+const missing = (kind: StoreKind): string | null =>
+  kind === "redis" && !hasRedis()
+    ? "redis-server is not installed (Debian: apt-get install redis-server)"
+    : kind === "postgres" && postgresBin() === null
+      ? "PostgreSQL is not installed (Debian: apt-get install postgresql)"
+      : null
 
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
@@ -175,7 +173,10 @@ const startPostgres = async (folder: string, port: number): Promise<RunningStore
   )
 }
 
+/** Throws a sentence that names what is not installed: these tests are asked for, and pass nothing over. */
 export const startStore = async (kind: StoreKind): Promise<RunningStore> => {
+  const reason = missing(kind)
+  if (reason !== null) throw new Error(reason)
   const folder = mkdtempSync(join(tmpdir(), `holdfast-${kind}-`))
   if (kind === "redis") return startRedis(folder, await freePort())
   if (kind === "postgres") return startPostgres(folder, await freePort())

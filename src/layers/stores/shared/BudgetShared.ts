@@ -4,14 +4,12 @@
  * with their lease. While the store is away nothing is admitted, unless this process has a share of its own for that time;
  * what could not be told is told when the store is back, once.
  */
-import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
-import * as Semaphore from "effect/Semaphore"
 import * as Account from "../../../domain/budget/Account.ts"
 import * as Budget from "../../../domain/budget/Budget.ts"
 import { BudgetExceeded } from "../../../domain/failure/AgentError.ts"
@@ -19,15 +17,10 @@ import { ConfigurationError } from "../../../domain/failure/ConfigurationError.t
 import { notBegun } from "../../../domain/failure/RecoveryError.ts"
 import { budgetStoreAdvice } from "../../../domain/failure/words.ts"
 import { BudgetLedger, type LedgerShape, type Reservation } from "../../../services/BudgetLedger.ts"
-import {
-  SharedStore,
-  type Reserve,
-  type Settle,
-  type SharedStoreShape,
-  type StoreAway
-} from "../../../services/SharedStore.ts"
+import type { Reserve, SharedStore } from "../../../services/SharedStore.ts"
 import { exceeded } from "../BudgetMemory.ts"
 import { childOf } from "./childLedger.ts"
+import { makeHoldings, type Holdings } from "./holdings.ts"
 import { safeText } from "./safeText.ts"
 
 export interface BudgetSharedOptions {
@@ -46,8 +39,6 @@ export interface BudgetSharedOptions {
 const defaultLease = "60 seconds"
 /** Milliseconds. */
 const shortestLease = 1_000
-/** How often it looks whether something has to be told or renewed. */
-const tendMillis = 250
 
 const storeAway = (): BudgetExceeded =>
   new BudgetExceeded({
@@ -109,72 +100,23 @@ const refusalOf = (budget: Budget.Budget, worst: Budget.Amount): Budget.Refusal 
   return unit === null || unit === "requests" ? null : Account.refusalBy(unit, limits, standing)
 }
 
-/** The account as one process sees it: what it holds there, and what the store has not heard of. */
-const makeHoldings = (store: SharedStoreShape, options: BudgetSharedOptions) => {
+/** The account as this process saw it last. */
+const makeAccount = (options: BudgetSharedOptions) => {
   const accounts = [{ name: safeText(options.name), limits: Account.limitsOf(options.limits), untilMillis: null }]
-  // Invariant: a reservation is in `open` from its admission until it is settled, in the store or in `untold`.
-  const open = new Map<Reservation, Reserve>()
-  const untold = new Map<string, Settle>()
-  const order = Semaphore.makeUnsafe(1)
   let seen: Account.Standing = Account.untouched
-  let isStale = false
-
-  const see = (standings: ReadonlyArray<Account.Standing>): Account.Standing => {
-    seen = standings[0] ?? seen
-    return seen
-  }
-  const stale = Effect.sync(() => {
-    isStale = true
-  })
-  /** Tells what the store has not heard of, before anything new is asked of it. */
-  const tell: Effect.Effect<void, StoreAway> = Effect.suspend(() =>
-    !isStale && untold.size === 0
-      ? Effect.void
-      : order.withPermit(
-          Effect.gen(function* () {
-            // What is under way is held again before anybody is given what came back meanwhile.
-            if (isStale) yield* store.renew([...open.values()])
-            isStale = false
-            for (const [id, one] of untold) {
-              see(yield* store.settle(one))
-              untold.delete(id)
-            }
-          })
-        )
-  ).pipe(Effect.tapError(() => stale))
-
   return {
     accounts,
-    open,
-    tell,
-    see,
     seen: () => seen,
-    renew: Effect.suspend(() => store.renew([...open.values()])),
-    ask: (reserve: Reserve) => Effect.tapError(Effect.andThen(tell, store.reserve(reserve)), () => stale),
-    settle: (id: string, spent: Account.Counts, remember = rememberMillis): Effect.Effect<void> =>
-      Effect.suspend(() => {
-        const one: Settle = { id, accounts, spent, rememberMillis: remember }
-        return Effect.matchEffect(Effect.andThen(tell, store.settle(one)), {
-          onSuccess: (standings) => Effect.sync(() => void see(standings)),
-          onFailure: () =>
-            Effect.andThen(
-              Effect.sync(() => void untold.set(id, one)),
-              stale
-            )
-        })
-      }),
-    /** What was seen last when the store does not say. */
-    standing: Effect.matchEffect(Effect.andThen(tell, store.standings(accounts)), {
-      onSuccess: (standings) => Effect.sync(() => see(standings)),
-      onFailure: () => Effect.as(stale, null)
-    }).pipe(Effect.map((standing) => standing ?? seen))
+    see: (standings: ReadonlyArray<Account.Standing>): void => {
+      seen = standings[0] ?? seen
+    }
   }
 }
 
-type Holdings = ReturnType<typeof makeHoldings>
+type OwnAccount = ReturnType<typeof makeAccount>
 
 /** What this process spends while the store is away. */
-const makeShare = ({ limits, whileAway = "closed" }: BudgetSharedOptions, holdings: Holdings) => {
+const makeShare = ({ limits, whileAway = "closed" }: BudgetSharedOptions, { seen }: OwnAccount) => {
   // Null = the store was there when it was asked last, or nothing is spent without it.
   let budget: Budget.Budget | null = null
   const taken = new WeakSet<Reservation>()
@@ -183,7 +125,7 @@ const makeShare = ({ limits, whileAway = "closed" }: BudgetSharedOptions, holdin
     end: (): void => void (budget = null),
     take: (reservation: Reservation): BudgetExceeded | null => {
       if (whileAway === "closed") return storeAway()
-      const { spent, reserved } = holdings.seen()
+      const { spent, reserved } = seen()
       const used = Account.plus(spent, reserved)
       budget ??= Budget.make({
         maxTokens: leftOf(limits.maxTokens, used.tokens, whileAway.maxTokens),
@@ -201,17 +143,25 @@ const makeShare = ({ limits, whileAway = "closed" }: BudgetSharedOptions, holdin
   }
 }
 
-const ledgerOf = (options: BudgetSharedOptions, leaseMillis: number, holdings: Holdings): LedgerShape => {
+const ledgerOf = (
+  options: BudgetSharedOptions,
+  leaseMillis: number,
+  own: OwnAccount,
+  holdings: Holdings
+): LedgerShape => {
   const { limits, name } = options
-  const { accounts, open, seen } = holdings
+  const { accounts, seen } = own
   const process = crypto.randomUUID()
-  const share = makeShare(options, holdings)
+  const share = makeShare(options, own)
+  const held = new WeakMap<Reservation, Reserve>()
   let count = 0
   const refused = (worst: Budget.Amount): BudgetExceeded =>
     // Others had it reserved a moment ago.
     exceeded(
       refusalOf(budgetOf(limits, seen()), worst) ?? Account.refusalBy("nanoUsd", Account.limitsOf(limits), seen())
     )
+  const settle = (id: string, spent: Account.Counts, remember = rememberMillis): Effect.Effect<void> =>
+    holdings.settle({ id, accounts, spent, rememberMillis: remember })
 
   const admit = (worst: Budget.Amount): Effect.Effect<Reservation, BudgetExceeded> =>
     Effect.suspend(() => {
@@ -220,12 +170,12 @@ const ledgerOf = (options: BudgetSharedOptions, leaseMillis: number, holdings: H
       const reservation: Reservation = { worst }
       const asked: Reserve = { id: `${process}/${count}`, accounts, worst: Account.countsOf(worst), leaseMillis }
       const hold = (): Reservation => {
-        open.set(reservation, asked)
+        held.set(reservation, asked)
+        holdings.hold(asked)
         return reservation
       }
       return Effect.matchEffect(holdings.ask(asked), {
-        onSuccess: ({ isAdmitted, standings }) => {
-          holdings.see(standings)
+        onSuccess: ({ isAdmitted }) => {
           share.end()
           return isAdmitted ? Effect.sync(hold) : Effect.fail(refused(worst))
         },
@@ -233,13 +183,14 @@ const ledgerOf = (options: BudgetSharedOptions, leaseMillis: number, holdings: H
           const failure = share.take(reservation)
           if (failure === null) return Effect.sync(hold)
           // It may have been made: it is given back as soon as the store can be told.
-          const given = isSent ? holdings.settle(asked.id, Account.nothing) : Effect.void
+          const given = isSent ? settle(asked.id, Account.nothing) : Effect.void
           return Effect.andThen(given, Effect.fail(failure))
         }
       })
     }).pipe(Effect.uninterruptible)
 
-  const budget = Effect.map(holdings.standing, (standing) => share.budget() ?? budgetOf(limits, standing))
+  const standing = Effect.map(holdings.look(accounts), seen)
+  const budget = Effect.map(standing, (now) => share.budget() ?? budgetOf(limits, now))
   const ledger: LedgerShape = {
     limits,
     room: (ask) =>
@@ -250,38 +201,24 @@ const ledgerOf = (options: BudgetSharedOptions, leaseMillis: number, holdings: H
     admit,
     settle: (reservation, spent) =>
       Effect.suspend(() => {
-        const held = open.get(reservation)
-        if (held === undefined) return Effect.void
-        open.delete(reservation)
+        const asked = held.get(reservation)
+        if (asked === undefined) return Effect.void
+        held.delete(reservation)
+        holdings.release(asked)
         share.settle(reservation, spent)
         const costUsd = spent.costUsd ?? reservation.worst.costUsd
-        return holdings.settle(held.id, Account.countsOf({ tokens: spent.tokens, costUsd }))
+        return settle(asked.id, Account.countsOf({ tokens: spent.tokens, costUsd }))
       }),
-    book: (key, spent) =>
-      holdings.settle(`${safeText(name)}/booked/${safeText(key)}`, Account.countsOf(spent), bookedMillis),
+    book: (key, spent) => settle(`${safeText(name)}/booked/${safeText(key)}`, Account.countsOf(spent), bookedMillis),
     child: (further) => Effect.sync(() => childOf(ledger, further)),
     check: Effect.flatMap(budget, (now) => {
       const refusal = Budget.exhaustionOf(now)
       return refusal === null ? Effect.void : Effect.fail(exceeded(refusal))
     }),
-    balance: Effect.map(holdings.standing, (standing) => budgetOf(limits, standing))
+    balance: Effect.map(standing, (now) => budgetOf(limits, now))
   }
   return ledger
 }
-
-/** Renews what is under way, and tells what could not be told, as long as the scope is open. */
-const tend = (store: SharedStoreShape, holdings: Holdings, leaseMillis: number): Effect.Effect<never> =>
-  Effect.gen(function* () {
-    let renewedAt = yield* Clock.currentTimeMillis
-    while (true) {
-      yield* Effect.sleep(tendMillis)
-      if (store.isAway()) continue
-      const now = yield* Clock.currentTimeMillis
-      const isDue = now - renewedAt >= leaseMillis / 3 && holdings.open.size > 0
-      if (isDue) renewedAt = now
-      yield* Effect.ignore(isDue ? Effect.andThen(holdings.tell, holdings.renew) : holdings.tell)
-    }
-  })
 
 export const make = (
   options: BudgetSharedOptions
@@ -289,12 +226,10 @@ export const make = (
   Effect.gen(function* () {
     const fault = faultOf(options)
     if (fault !== null) return yield* fault
-    const store = yield* SharedStore
     const leaseMillis = leaseOf(options) ?? 0
-    const holdings = makeHoldings(store, options)
-    yield* Effect.addFinalizer(() => Effect.ignore(holdings.tell))
-    yield* Effect.forkScoped(tend(store, holdings, leaseMillis))
-    return ledgerOf(options, leaseMillis, holdings)
+    const own = makeAccount(options)
+    const holdings = yield* makeHoldings(leaseMillis, (_accounts, standings) => own.see(standings))
+    return ledgerOf(options, leaseMillis, own, holdings)
   })
 
 /** The budget of everything below it. */

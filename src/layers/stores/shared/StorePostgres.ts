@@ -16,7 +16,7 @@ import { schema } from "./storeTables.ts"
 
 export interface StorePostgresOptions {
   /** `postgres://`, with user and password. Tables and functions named `holdfast_` are made there when they are missing. */
-  readonly url: Redacted.Redacted
+  readonly url: Redacted.Redacted | string
   /** Default 4. */
   readonly maxConnections?: number
 }
@@ -101,8 +101,12 @@ const statementsOf = (text: string): ReadonlyArray<string> =>
     .map((statement) => statement.trim())
     .filter((statement) => statement !== "")
 
-const connect = ({ url, maxConnections = 4 }: StorePostgresOptions): Effect.Effect<Ask, StoreFault, Scope.Scope> =>
+const urlOf = ({ url }: StorePostgresOptions): string => (typeof url === "string" ? url : Redacted.value(url))
+
+const connect = (options: StorePostgresOptions): Effect.Effect<Ask, StoreFault, Scope.Scope> =>
   Effect.gen(function* () {
+    const { maxConnections = defaultConnections } = options
+    const url = Redacted.make(urlOf(options))
     const sql = yield* PgClient.make({ url, maxConnections, connectTimeout: "1 second", applicationName: "holdfast" })
     yield* makeTables(sql)
     const ask = makeAsk(sql)
@@ -189,7 +193,7 @@ const shapeOf = (options: StorePostgresOptions): Effect.Effect<SharedStoreShape,
 export const make = (
   options: StorePostgresOptions
 ): Effect.Effect<SharedStoreShape, ConfigurationError, Scope.Scope> => {
-  const url = Redacted.value(options.url)
+  const url = urlOf(options)
   return /^postgres(ql)?:\/\/./.test(url) && URL.canParse(url)
     ? shapeOf(options)
     : Effect.fail(new ConfigurationError({ field: "url", reason: "must be an address postgres://HOST:PORT/DATABASE" }))

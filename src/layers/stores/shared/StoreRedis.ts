@@ -15,7 +15,7 @@ import * as scripts from "./storeScripts.ts"
 
 export interface StoreRedisOptions {
   /** `redis://` or `rediss://`, with user and password. */
-  readonly url: Redacted.Redacted
+  readonly url: Redacted.Redacted | string
   /** Stands before every key. Default `holdfast`. */
   readonly prefix?: string
 }
@@ -74,6 +74,8 @@ const swappedIn = ([done, at, ...rest]: ReadonlyArray<string>): Swapped => ({
   })
 })
 
+const urlOf = ({ url }: StoreRedisOptions): string => (typeof url === "string" ? url : Redacted.value(url))
+
 const shapeOf = (options: StoreRedisOptions): Effect.Effect<SharedStoreShape, never, Scope.Scope> =>
   Effect.gen(function* () {
     // In a cluster all keys of one store are in one slot: a script needs them together.
@@ -81,7 +83,7 @@ const shapeOf = (options: StoreRedisOptions): Effect.Effect<SharedStoreShape, ne
     const link = yield* makeLink<Client>({
       atOnce: 32,
       name: "redis",
-      connect: connect(Redacted.value(options.url)),
+      connect: connect(urlOf(options)),
       ping: (redis) => Effect.mapError(redis.send("PING"), faultOf)
     })
     const ask = <A>(body: (redis: Client) => Effect.Effect<A, Redis.RedisError>, patienceMillis?: number) =>
@@ -115,7 +117,7 @@ const shapeOf = (options: StoreRedisOptions): Effect.Effect<SharedStoreShape, ne
 
 /** The store over its server; the connection is closed with the scope. A server that is not there yet is waited for. */
 export const make = (options: StoreRedisOptions): Effect.Effect<SharedStoreShape, ConfigurationError, Scope.Scope> =>
-  /^rediss?:\/\/./.test(Redacted.value(options.url)) && URL.canParse(Redacted.value(options.url))
+  /^rediss?:\/\/./.test(urlOf(options)) && URL.canParse(urlOf(options))
     ? shapeOf(options)
     : Effect.fail(new ConfigurationError({ field: "url", reason: "must be an address redis://HOST:PORT" }))
 

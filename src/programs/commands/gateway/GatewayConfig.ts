@@ -68,6 +68,15 @@ const Limits = Schema.Struct({
   concurrent: opt(Whole)
 })
 
+/** Where budgets and the health of routes are kept, with all gateways that name the same place. */
+const Store = Schema.Struct({
+  sqlite: opt(Schema.NonEmptyString),
+  redis: opt(Secret),
+  postgres: opt(Secret),
+  /** USD that this gateway may spend of each key's budget in a time without the store. None: nothing. */
+  usdWhileAway: opt(Positive)
+})
+
 const File = Schema.Struct({
   listen: opt(
     Schema.Struct({
@@ -79,7 +88,8 @@ const File = Schema.Struct({
   upstreams: Schema.Record(Schema.String, Upstream),
   routes: Schema.Record(Schema.String, GatewayRoute),
   budgets: opt(Schema.Record(Schema.String, KeyBudget)),
-  limits: opt(Limits)
+  limits: opt(Limits),
+  store: opt(Store)
 })
 type FileRoute = typeof GatewayRoute.Type
 
@@ -117,6 +127,17 @@ export interface GatewayKey {
   readonly budget: typeof KeyBudget.Type | null
 }
 
+/** A file, or a server at an address that may hold a password. */
+export type StorePlace =
+  | { readonly kind: "sqlite"; readonly path: string }
+  | { readonly kind: "redis" | "postgres"; readonly url: Redacted.Redacted<string> }
+
+export interface ResolvedStore {
+  readonly place: StorePlace
+  /** null = no USD is spent while the store is away. */
+  readonly usdWhileAway: number | null
+}
+
 export interface GatewayConfig {
   readonly host: string
   readonly port: number
@@ -127,6 +148,8 @@ export interface GatewayConfig {
   readonly routes: ReadonlyMap<string, ResolvedRoute>
   readonly bodyBytes: number
   readonly concurrent: number
+  /** null = this process keeps its budgets and the health of its routes itself. */
+  readonly store: ResolvedStore | null
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -157,6 +180,13 @@ type Complain = ReturnType<typeof makeComplain>
 const stepsOf = (field: string): Path =>
   field.split(/[.[\]]+/).flatMap((part): Path => (part === "" ? [] : [/^\d+$/.test(part) ? Number(part) : part]))
 
+const variableOf = (environment: Environment, complain: Complain, path: Path, reference: string): string => {
+  const name = reference.slice("env:".length)
+  const value = environment[name]?.trim() ?? ""
+  if (value === "") throw complain(path, `names ${name}, which is not set in the environment`)
+  return value
+}
+
 const secretOf = (
   environment: Environment,
   complain: Complain,
@@ -164,11 +194,28 @@ const secretOf = (
   reference: string
 ): Redacted.Redacted<string> => {
   const name = reference.slice("env:".length)
-  const value = environment[name]?.trim() ?? ""
-  if (value === "") throw complain(path, `names ${name}, which is not set in the environment`)
+  const value = variableOf(environment, complain, path, reference)
   const flaw = keyFlaw(value)
   if (flaw !== null) throw complain(path, `names ${name}, which ${flaw}`)
   return Redacted.make(value, { label: name })
+}
+
+const addresses = {
+  redis: { form: /^rediss?:\/\/./, example: "redis://HOST:PORT" },
+  postgres: { form: /^postgres(ql)?:\/\/./, example: "postgres://USER@HOST:PORT/DATABASE" }
+}
+
+const storeOf = (environment: Environment, complain: Complain, given: typeof Store.Type): ResolvedStore => {
+  const named = (["sqlite", "redis", "postgres"] as const).filter((kind) => given[kind] !== undefined)
+  const [kind] = named
+  if (kind === undefined || named.length > 1) throw complain(["store"], "names one of sqlite, redis and postgres")
+  const usdWhileAway = given.usdWhileAway ?? null
+  if (kind === "sqlite") return { place: { kind, path: given.sqlite ?? "" }, usdWhileAway }
+  const path = ["store", kind]
+  const url = variableOf(environment, complain, path, given[kind] ?? "")
+  const { form, example } = addresses[kind]
+  if (!form.test(url) || !URL.canParse(url)) throw complain(path, `names a variable that holds no address ${example}`)
+  return { place: { kind, url: Redacted.make(url) }, usdWhileAway }
 }
 
 const upstreamOf = (
@@ -303,7 +350,7 @@ export const resolveConfig = (name: string, text: ConfigText, environment: Envir
   const decoded = Schema.decodeUnknownResult(File)(text.value, { onExcessProperty: "error" })
   if (Result.isFailure(decoded)) {
     const { field, reason } = schemaFault(decoded.failure)
-    const isSecret = /apiKey$|^keys/.test(field)
+    const isSecret = /apiKey$|^keys|^store\.(?:redis|postgres)$/.test(field)
     throw complain(stepsOf(field), isSecret ? "must name a variable of the environment: env:NAME" : reason)
   }
   const file = decoded.success
@@ -322,6 +369,7 @@ export const resolveConfig = (name: string, text: ConfigText, environment: Envir
     upstreams: [...upstreams.values()],
     routes: new Map(Object.entries(file.routes).map(([key, given]) => [key, routeOf(upstreams, complain, key, given)])),
     bodyBytes: file.limits?.bodyBytes ?? defaultBodyBytes,
-    concurrent: file.limits?.concurrent ?? defaultConcurrent
+    concurrent: file.limits?.concurrent ?? defaultConcurrent,
+    store: file.store === undefined ? null : storeOf(environment, complain, file.store)
   }
 }

@@ -29,7 +29,8 @@ export const unused: KeyUse = { minute: 0, day: 0, requests: 0, tokens: 0, nanoU
 export const minuteMillis = 60_000
 export const dayMillis = 86_400_000
 
-const toNano = (usd: number): number => Math.max(0, Math.round(usd * 1e9))
+/** Whole billionths of a dollar. */
+export const nanoOf = (usd: number): number => Math.max(0, Math.round(usd * 1e9))
 
 /** The counts as of now: those of a window that is over are forgotten. */
 export const at = (use: KeyUse, now: number): KeyUse => {
@@ -54,7 +55,7 @@ export interface Exhausted {
 export const exhausted = (limits: KeyLimits, before: KeyUse, worst: Use, now: number): Exhausted | null => {
   const use = at(before, now)
   const { requestsPerMinute, tokensPerMinute, usdPerDay } = limits
-  if (usdPerDay !== undefined && use.nanoUsd + toNano(worst.usd ?? 0) > toNano(usdPerDay))
+  if (usdPerDay !== undefined && use.nanoUsd + nanoOf(worst.usd ?? 0) > nanoOf(usdPerDay))
     return { limit: "usdPerDay", until: use.day + dayMillis }
   if (requestsPerMinute !== undefined && use.requests + 1 > requestsPerMinute)
     return { limit: "requestsPerMinute", until: use.minute + minuteMillis }
@@ -83,7 +84,7 @@ export const reserve = (
       ...use,
       requests: use.requests + 1,
       tokens: use.tokens + worst.tokens,
-      nanoUsd: use.nanoUsd + toNano(worst.usd ?? 0)
+      nanoUsd: use.nanoUsd + nanoOf(worst.usd ?? 0)
     },
     reserved: { minute: use.minute, day: use.day, worst }
   }
@@ -92,7 +93,7 @@ export const reserve = (
 /** Puts what was used in the place of what was reserved; a window that is over has forgotten both. */
 export const settle = (before: KeyUse, { minute, day, worst }: Reserved, spent: Use, now: number): KeyUse => {
   const use = at(before, now)
-  const usd = toNano(spent.usd ?? worst.usd ?? 0) - toNano(worst.usd ?? 0)
+  const usd = nanoOf(spent.usd ?? worst.usd ?? 0) - nanoOf(worst.usd ?? 0)
   return {
     ...use,
     tokens: use.minute === minute ? Math.max(0, use.tokens + spent.tokens - worst.tokens) : use.tokens,

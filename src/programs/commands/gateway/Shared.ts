@@ -4,7 +4,7 @@ import * as Metric from "effect/Metric"
 import type { RecoveryEvent } from "../../../domain/recovery/RecoveryEvent.ts"
 import * as RecoveryMetrics from "../../../layers/RecoveryMetrics.ts"
 import * as HealthMemory from "../../../layers/stores/HealthMemory.ts"
-import { HealthStore, type RouteKey } from "../../../services/HealthStore.ts"
+import { HealthStore, type HealthStoreShape, type RouteKey } from "../../../services/HealthStore.ts"
 import { makeActivity, type Activity } from "./Activity.ts"
 import type { Budgets } from "./budgets.ts"
 import { makeResponseOwners, type ResponseOwners } from "./ResponseOwners.ts"
@@ -29,9 +29,14 @@ const keepAliveMillis = 15_000
 export const makeShared = (
   budgets: Budgets,
   inFlight: () => number,
-  options: { readonly keepAliveMillis?: number; readonly keptBytes?: () => number } = {}
+  options: {
+    readonly keepAliveMillis?: number
+    readonly keptBytes?: () => number
+    /** Default: this process's own memory. */
+    readonly health?: HealthStoreShape | null
+  } = {}
 ): Shared => {
-  const { store, states } = watchedHealth(HealthMemory.make())
+  const { store, states } = watchedHealth(options.health ?? HealthMemory.make())
   const context = Context.make(HealthStore, store).pipe(Context.add(Metric.MetricRegistry, new Map()))
   return {
     activity: makeActivity(),

@@ -66,7 +66,9 @@ const askNative = async (
 ): Promise<Answer> => {
   const { wire, asked, text, body } = call
   const { parts, request, budgets, key, target } = visit
-  const admitted = budgets.admit(key, parts.worstOf(asked, text, body))
+  const admitted = await budgets.admit(key, parts.worstOf(asked, text, body))
+  if (admitted._tag === "Away")
+    return answers.busy(wire, 1, "The budgets of this gateway cannot be asked; nothing is spent without them.")
   const route = admitted._tag === "Admitted" ? asked : cheaperOf(parts.config, key)
   if (admitted._tag === "Refused" && (route === null || route === asked))
     return answers.overBudget(wire, admitted.limit, admitted.seconds)

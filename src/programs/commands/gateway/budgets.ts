@@ -5,17 +5,24 @@ import type { GatewayKey } from "./GatewayConfig.ts"
 export type Admitted =
   | { readonly _tag: "Admitted"; readonly settle: (spent: KeyBudget.Use) => void }
   | { readonly _tag: "Refused"; readonly limit: string; readonly seconds: number }
+  /** What several gateways share cannot be asked, and nothing is spent without it. */
+  | { readonly _tag: "Away" }
 
 export interface Budgets {
-  readonly admit: (key: GatewayKey | null, worst: KeyBudget.Use) => Admitted
+  readonly admit: (key: GatewayKey | null, worst: KeyBudget.Use) => Admitted | Promise<Admitted>
   /** USD that are reserved or spent in the running day, by key. */
   readonly spending: () => ReadonlyMap<string, number>
+}
+
+/** Of this process alone: the answer is there at once. */
+export interface OwnBudgets extends Budgets {
+  readonly admit: (key: GatewayKey | null, worst: KeyBudget.Use) => Admitted
 }
 
 const free: Admitted = { _tag: "Admitted", settle: () => undefined }
 
 /** `now` reads the wall clock: windows are whole minutes and days of it. */
-export const makeBudgets = (now: () => number): Budgets => {
+export const makeBudgets = (now: () => number): OwnBudgets => {
   // Invariant: what is in a key's counts and not settled is reserved by a request under way.
   const uses = new Map<string, KeyBudget.KeyUse>()
   return {

@@ -4,12 +4,12 @@ import { basename, dirname } from "node:path"
 import { setFlagsFromString } from "node:v8"
 import * as Effect from "effect/Effect"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
-import { makeBudgets } from "./budgets.ts"
 import { readConfigText } from "./configText.ts"
 import { environmentConfig } from "./environmentConfig.ts"
 import { fromLitellm, type Mapped } from "./fromLitellm.ts"
 import { makeParts, makeShared } from "./gateway.ts"
 import { resolveConfig, type GatewayConfig } from "./GatewayConfig.ts"
+import { openStore, type Kept } from "./openStore.ts"
 import { startServer, type GatewayServer } from "./server.ts"
 
 /** Requests under way may end within so many milliseconds after SIGTERM or SIGINT, as docs/gateway.md says. */
@@ -106,11 +106,20 @@ const reloader =
     }
   }
 
-export const serve = Effect.fnUntraced(function* (path: string | null, port: number | null, config: GatewayConfig) {
+/** Until it is interrupted, which a signal does. A store stays the one it began with. */
+export const serve = (path: string | null, port: number | null, config: GatewayConfig) =>
+  Effect.scoped(Effect.flatMap(openStore(config.store), (kept) => serveWith(kept, path, port, config)))
+
+const serveWith = Effect.fnUntraced(function* (
+  { budgets, health }: Kept,
+  path: string | null,
+  port: number | null,
+  config: GatewayConfig
+) {
   yield* Effect.sync(() => setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`))
   let server: GatewayServer | null = null
-  const budgets = makeBudgets(() => Date.now())
-  const shared = makeShared(budgets, () => server?.inFlight() ?? 0, { keptBytes: () => server?.keptBytes() ?? 0 })
+  const inFlight = () => server?.inFlight() ?? 0
+  const shared = makeShared(budgets, inFlight, { keptBytes: () => server?.keptBytes() ?? 0, health })
   const onFault = (cause: unknown): void =>
     say(`holdfast: a request could not be handled (${cause instanceof Error ? cause.name : typeof cause})`)
   const started = yield* Effect.tryPromise({

@@ -7,7 +7,8 @@ import type { JournalFailure } from "../../../domain/agent/JournalError.ts"
 import { ConfigurationError } from "../../../domain/failure/ConfigurationError.ts"
 import type { JournalStoreShape, StepRow, TurnSummary } from "../../../services/JournalStore.ts"
 import { loadJournal, withoutSqlite } from "../journalFile.ts"
-import { databaseOf, loadCluster } from "./cluster.ts"
+import { ownModule } from "../ownModule.ts"
+import { databaseOf } from "./database.ts"
 import { tail } from "./tail.ts"
 import { stepText } from "./trailText.ts"
 
@@ -108,7 +109,7 @@ const inFile = (file: string) =>
 const inDatabase = (database: string) =>
   Effect.gen(function* () {
     const url = yield* databaseOf(database, process.env)
-    const cluster = yield* Effect.promise(() => loadCluster(null))
+    const cluster = yield* Effect.promise(() => ownModule("holdfast/cluster"))
     const away = bad("--database", "cannot be reached, or refuses us")
     // The engine takes a database that is not there for a defect.
     const turns = yield* cluster.client({ database: Redacted.value(url) }).pipe(

@@ -9,7 +9,8 @@ import type { RunnerOptions, TurnProgram } from "../../../layers/stores/shared/T
 import { exitCodes } from "../../../domain/failure/exitCode.ts"
 import { complain, type ExitCode } from "../exit.ts"
 import { quietly } from "../journalFile.ts"
-import { databaseOf, loadCluster, type Cluster } from "./cluster.ts"
+import { ownModule } from "../ownModule.ts"
+import { databaseOf } from "./database.ts"
 
 export interface ServeInput {
   readonly database: string | null
@@ -54,7 +55,10 @@ const programOf = (path: string): Effect.Effect<TurnProgram, ConfigurationError>
 const say = (text: string): void => void process.stderr.write(`holdfast: ${text}\n`)
 
 /** Runs until it is interrupted: the turns go to the other runners, and the process ends well. */
-const serving = (cluster: Cluster, options: RunnerOptions): Effect.Effect<never, ExitCode> =>
+const serving = (
+  cluster: typeof import("../../../layers/stores/shared/TurnsPostgres.ts"),
+  options: RunnerOptions
+): Effect.Effect<never, ExitCode> =>
   Effect.callback((resume) => {
     const controller = new AbortController()
     const onReady = (): void => say(`serves turns at ${options.host}:${options.port}`)
@@ -74,7 +78,7 @@ export const serve = Effect.fnUntraced(function* ({ database, program, host, por
   if (!existsSync(program)) return yield* bad("--program", `(${program}) does not exist`)
   const url = yield* databaseOf(database, process.env)
   // A package that is not installed is told by name.
-  const cluster = yield* Effect.promise(() => loadCluster(program))
+  const cluster = yield* Effect.promise(() => ownModule("holdfast/cluster", program))
   const run = yield* programOf(program)
   return yield* serving(cluster, { database: Redacted.value(url), host, port, run })
 })

@@ -69,6 +69,19 @@ describe("the configuration of a gateway", () => {
     { change: ["host: 127.0.0.1", "host: 0.0.0.0"], says: null },
     { change: ["{ usdPerDay: 20,", "{ usdPerDay: -1,"], says: /usdPerDay/ },
     { change: ["prices: { inputPerM: 1, outputPerM: 1 }", ""], says: /has no prices/ },
+    {
+      change: ["listen: {", "store: { sqlit: a }\nlisten: {"],
+      says: /line \d+, column \d+: store\.sqlit is not a field/
+    },
+    { change: ["listen: {", "store: {}\nlisten: {"], says: /store names one of sqlite, redis and postgres/ },
+    { change: ["listen: {", "store: { sqlite: a, redis: 'env:A' }\nlisten: {"], says: /store names one of/ },
+    { change: ["listen: {", "store: { redis: 'redis://u:p@x' }\nlisten: {"], says: /redis must name a variable/ },
+    { change: ["listen: {", "store: { redis: 'env:NOBODY' }\nlisten: {"], says: /names NOBODY, which is not set/ },
+    {
+      change: ["listen: {", "store: { postgres: 'env:OPENAI_API_KEY' }\nlisten: {"],
+      says: /postgres names a variable that holds no address postgres:/
+    },
+    { change: ["listen: {", "store: { sqlite: a, usdWhileAway: 0 }\nlisten: {"], says: /usdWhileAway/ },
     { change: ["listen: {", "listen: {{"], says: /line \d+, column \d+ cannot be read/ }
   ])("answers $change with a sentence that names the place", ({ change: [from = "", to = ""], says }) => {
     const text = whole.replace(from, to)
