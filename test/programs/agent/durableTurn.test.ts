@@ -8,14 +8,17 @@ import { TestClock } from "effect/testing"
 import type { AgentEvent } from "../../../src/domain/agent/AgentEvent.ts"
 import { unpaired } from "../../../src/domain/chat/MessageGroups.ts"
 import type { ModelReply } from "../../../src/domain/chat/ModelReply.ts"
+import { RecoveryPolicy } from "../../../src/domain/recovery/RecoveryPolicy.ts"
 import { makeReply } from "../../../src/layers/ScriptedModel.ts"
 import * as BudgetMemory from "../../../src/layers/stores/BudgetMemory.ts"
 import * as ToolboxLive from "../../../src/layers/ToolboxLive.ts"
 import { durableTurn, historyOf } from "../../../src/programs/agent/durableTurn.ts"
 import { subAgent } from "../../../src/programs/agent/subAgent.ts"
 import { AgentHooks } from "../../../src/services/AgentHooks.ts"
+import { Recovery } from "../../../src/services/Recovery.ts"
 import type { JournalStoreShape } from "../../../src/services/JournalStore.ts"
 import { asks, call, errorOf, executorOf, roles, says } from "../../support/agentRuns.ts"
+import { scriptedWorld } from "../../support/world.ts"
 import { counter, fresh, live, modelOf, mortal, withStore } from "../../support/durableTurns.ts"
 
 const script = [
@@ -231,6 +234,63 @@ describe("a durable turn", () => {
       assert.isTrue(isInterrupted)
       const again = yield* withStore(path, (store) => Effect.exit(live(store, model.executor, [slow])))
       assert.strictEqual(errorOf(again)._tag, "TurnCancelled")
+    })
+  )
+
+  it.effect("is taken up by a program with other tools: what cannot run any more is told to the model", () =>
+    Effect.gen(function* () {
+      const strict = ToolboxLive.tool({
+        name: "pay",
+        description: "pays, by a name now",
+        parameters: Schema.Struct({ account: Schema.String }),
+        run: () => Effect.die("it must not run")
+      })
+      for (const [tools, words] of [
+        [[], "pay"],
+        [[strict], "account"]
+      ] as const) {
+        const path = fresh()
+        const model = modelOf([asks(call("a", "look"), call("b", "pay", { n: 7 })), says("done")])
+        const [look, pay] = [counter("look", { repeat: "safe" }), counter("pay", { approval: true })]
+        const parked = yield* withStore(path, (store) => Effect.exit(live(store, model.executor, [look.one, pay.one])))
+        assert.strictEqual(errorOf(parked)._tag, "TurnParked")
+        yield* withStore(path, (store) => store.answer("t", "step/1/call/1/approval", "approved"))
+        const again = counter("look", { repeat: "safe" })
+        const result = yield* withStore(path, (store) => live(store, model.executor, [again.one, ...tools]))
+        assert.strictEqual(result.reply.text, "done")
+        assert.deepStrictEqual([again.ran.length, pay.ran.length, model.asked.length], [1, 0, 2])
+        const history = yield* withStore(path, (store) => historyOf(store, "t"))
+        assert.strictEqual(roles(history), "uatta")
+        assert.isNull(unpaired(history))
+        assert.include(String(history[3]?.content), words)
+      }
+    })
+  )
+
+  it.effect("ends within a second of a cancel from outside, in a wait of recovery and in the middle of a stream", () =>
+    Effect.gen(function* () {
+      for (const step of [{ fail: { kind: "overloaded", status: 529 } }, { stall: "half an ans" }] as const) {
+        const path = fresh()
+        const policy = new RecoveryPolicy({
+          ...RecoveryPolicy.broad,
+          routes: [{ model: "m" }],
+          backoff: { base: 60_000, cap: 60_000, jitter: 0 }
+        })
+        const world = scriptedWorld(policy, [step, { reply: { text: "late" } }])
+        const executor = yield* Effect.provide(Recovery, world.layer)
+        const exit = yield* withStore(path, (store) =>
+          Effect.gen(function* () {
+            const fiber = yield* Effect.forkChild(Effect.exit(live(store, executor, [], { stream: true })))
+            yield* TestClock.adjust(2_000)
+            yield* withStore(path, (other) => other.cancel("t"))
+            yield* TestClock.adjust(1_000)
+            return fiber.pollUnsafe()
+          })
+        )
+        if (exit === undefined || Exit.isFailure(exit)) return assert.fail("it goes on")
+        assert.strictEqual(errorOf(exit.value)._tag, "TurnCancelled")
+        assert.strictEqual(world.model.requests.length, 1)
+      }
     })
   )
 
