@@ -25,8 +25,9 @@ export interface RequestTrail {
   readonly tookMs: number | null
   readonly ok: boolean | null
   readonly ending: string
-  readonly inputTokens: number
-  readonly outputTokens: number
+  /** Of those that were told; null = none was. */
+  readonly inputTokens: number | null
+  readonly outputTokens: number | null
   /** Null = unknown for one of its requests. */
   readonly costUsd: number | null
 }
@@ -51,17 +52,28 @@ const keptMinutes = 120
 /** Lines of one request; a request that does more tells the first and the last of them. */
 const keptMoments = 200
 
+/** What came of an attempt, or why none was made. */
+const outcomeText = ({ outcome, action }: Extract<RecoveryEvent, { readonly _tag: "Transitioned" }>): string => {
+  if (outcome._tag === "Held") {
+    const why =
+      outcome.reason === "breaker" ? "the route is closed after failures" : `route health says ${outcome.reason}`
+    return `${why}: ${outcome.other === null ? "it waits" : action._tag}`
+  }
+  const kind = outcome._tag === "Faulted" ? outcome.kind : outcome._tag
+  const status = "status" in outcome && outcome.status !== null ? ` HTTP ${outcome.status}` : ""
+  return `${kind}${status}: ${action._tag}`
+}
+
+const sum = (left: number | null, right: number | null): number | null =>
+  left === null || right === null ? (left ?? right) : left + right
+
 const momentOf = (event: RecoveryEvent): Moment | null => {
-  const atMs = event.elapsedMs
+  const atMs = Math.round(event.elapsedMs)
   switch (event._tag) {
     case "AttemptStarted":
       return { atMs, what: "attempt", text: `request ${event.attempt} to ${event.model}` }
-    case "Transitioned": {
-      const { outcome, action } = event
-      const kind = outcome._tag === "Faulted" ? outcome.kind : outcome._tag
-      const status = "status" in outcome && outcome.status !== null ? ` HTTP ${outcome.status}` : ""
-      return { atMs, what: "outcome", text: `${kind}${status}: ${action._tag}` }
-    }
+    case "Transitioned":
+      return { atMs, what: "outcome", text: outcomeText(event) }
     case "Waiting":
       return { atMs, what: "wait", text: `waits ${spanText(event.remainingMs)}` }
     case "ModelSwitched":
@@ -79,7 +91,7 @@ const momentOf = (event: RecoveryEvent): Moment | null => {
 
 const begun = (event: RecoveryEvent, route: string, wire: string): RequestTrail => ({
   id: event.requestId,
-  beganAt: event.epochMs - event.elapsedMs,
+  beganAt: Math.round(event.epochMs - event.elapsedMs),
   route,
   wire,
   moments: [],
@@ -87,8 +99,8 @@ const begun = (event: RecoveryEvent, route: string, wire: string): RequestTrail 
   tookMs: null,
   ok: null,
   ending: "running",
-  inputTokens: 0,
-  outputTokens: 0,
+  inputTokens: null,
+  outputTokens: null,
   costUsd: 0
 })
 
@@ -97,18 +109,19 @@ export const accept = (trail: RequestTrail, event: RecoveryEvent): RequestTrail 
   if (event._tag === "UsageSeen")
     return {
       ...trail,
-      inputTokens: trail.inputTokens + (event.usage.promptTokens ?? 0),
-      outputTokens: trail.outputTokens + (event.usage.completionTokens ?? 0),
+      inputTokens: sum(trail.inputTokens, event.usage.promptTokens),
+      outputTokens: sum(trail.outputTokens, event.usage.completionTokens),
       costUsd: trail.costUsd === null || event.costUsd === null ? null : trail.costUsd + event.costUsd
     }
   if (event._tag === "Finished") {
     const ending = event.ok ? "answered" : event.cancelled ? "taken back" : (event.tag ?? "failed")
-    const end: Moment = { atMs: event.elapsedMs, what: "end", text: ending }
+    const tookMs = Math.round(event.elapsedMs)
+    const end: Moment = { atMs: tookMs, what: "end", text: ending }
     return {
       ...trail,
       moments: [...trail.moments, end],
       attempts: event.attempts,
-      tookMs: event.elapsedMs,
+      tookMs,
       ok: event.ok,
       ending
     }
@@ -155,8 +168,8 @@ export const makeActivity = (): Activity => {
       requests: now.requests + 1,
       failed: now.failed + (trail.ok === true ? 0 : 1),
       recovered: now.recovered + (trail.ok === true && trail.attempts > 1 ? 1 : 0),
-      inputTokens: now.inputTokens + trail.inputTokens,
-      outputTokens: now.outputTokens + trail.outputTokens,
+      inputTokens: now.inputTokens + (trail.inputTokens ?? 0),
+      outputTokens: now.outputTokens + (trail.outputTokens ?? 0),
       costUsd: now.costUsd + (trail.costUsd ?? 0),
       unpriced: now.unpriced + (trail.costUsd === null ? 1 : 0)
     }

@@ -120,7 +120,8 @@ export const makeRouteCalls = (shared: Shared, pass: (call: GatewayCall) => Prom
       fallback
     }
     let billed: number | null = null
-    const answer = await calls.call(incoming, calls.nextId(), {
+    const id = calls.nextId()
+    const answered = await calls.call(incoming, id, {
       onEnd: (receipt) => {
         billed = billedTokens(receipt.trail)
         call.onEnd(receipt)
@@ -129,6 +130,8 @@ export const makeRouteCalls = (shared: Shared, pass: (call: GatewayCall) => Prom
       keepAlive: { afterMillis: shared.keepAliveMillis },
       closing: billedText
     })
+    // The name under which `/trail/ID` tells what became of it.
+    const answer = { ...answered, lines: withLine(answered.lines, "x-holdfast-request-id", id) }
     // The head of a stream leaves before its end: there the number stands in a comment.
     const told =
       billed === null

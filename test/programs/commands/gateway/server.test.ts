@@ -256,6 +256,21 @@ describe("the gateway", () => {
     }
   )
 
+  it.each([
+    ["ok", true],
+    ["ok", false],
+    ["s03", true],
+    ["s13", true]
+  ] as const)("names the request in every answer, so that its trail is found: %s, stream %s", async (model, stream) => {
+    const { server } = await start()
+    const answer = await post(server, pathOf.chat, chatBody(model, { stream }))
+    await answer.text()
+    const id = answer.headers.get("x-holdfast-request-id") ?? ""
+    const trail = await fetch(`${server.address}/trail/${id}`)
+    assert.strictEqual(trail.status, 200)
+    assert.deepInclude(await trail.json(), { id, ok: answer.ok })
+  })
+
   it("asks again for who repeats a request that failed without a recovery", async () => {
     const { server, provider } = await start({ routes: { "*": { upstream: "main", preset: "strict" } } })
     // Its provider answers after 2.4 seconds by cutting the connection: strict sends no second request.
