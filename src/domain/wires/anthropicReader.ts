@@ -16,6 +16,7 @@ import {
 import type { EventReader } from "./EventReader.ts"
 import { EventDataReader } from "./eventData.ts"
 import type { Fields } from "./furtherFields.ts"
+import { SameForm } from "./SameForm.ts"
 import {
   Deviations,
   flaw,
@@ -31,6 +32,9 @@ class MessageReader implements EventReader {
   private readonly context: ReadContext
   private readonly events: EventDataReader
   private readonly deviations = new Deviations()
+  private readonly form = new SameForm("text")
+  /** Index of the block whose text has the remembered form. */
+  private textIndex = 0
   readonly parts: Array<ModelPart> = []
   private readonly blocks: Array<Block> = []
   /** The block an index stands for now: some relays use one again for the next block. */
@@ -79,13 +83,26 @@ class MessageReader implements EventReader {
   }
 
   onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
+    const same = this.form.textIn(name, data)
+    if (same !== null) return this.onDelta(this.textIndex, { type: "text_delta", text: same })
     if (data.trim() === "[DONE]") return null
     const read = this.events.read(name, data, this.usage)
     if (read._tag === "Problem") return read.problem
     if (read._tag === "Nothing") return null
     const event = read.value
     if (!isObject(event)) return flaw("event_not_an_object", this.usage)
-    return this.read(event)
+    const problem = this.read(event)
+    if (problem === null) this.rememberText(name, data, event)
+    return problem
+  }
+
+  /** A piece of a block's text brings nothing else. */
+  private rememberText(name: string | undefined, data: string, event: Json): void {
+    const { type, index, delta } = event
+    if (type !== "content_block_delta" || typeof index !== "number" || !isObject(delta)) return
+    if (delta["type"] !== "text_delta" || textAt(delta, "text") === "") return
+    this.form.remember(name, data, textAt(delta, "text"))
+    this.textIndex = index
   }
 
   private read(event: Json): Flaw | null {

@@ -5,6 +5,7 @@ import * as Usage from "../chat/Usage.ts"
 import { finishReasonOf, type Verdict } from "../provider/classify.ts"
 import type { EventReader } from "./EventReader.ts"
 import { EventDataReader } from "./eventData.ts"
+import { SameForm } from "./SameForm.ts"
 import { withPieces, type Fields } from "./furtherFields.ts"
 import { CallFragments } from "./openAiCalls.ts"
 import {
@@ -29,10 +30,27 @@ import {
   type ReadContext
 } from "./wireReply.ts"
 
+/** The text of a chunk that says nothing else; null = it does, or has none. What stands in the body itself is the same each time. */
+const textAlone = (chunk: unknown): string | null => {
+  const choices = isObject(chunk) && (chunk["usage"] ?? null) === null ? chunk["choices"] : null
+  const choice: unknown = Array.isArray(choices) ? choices[0] : null
+  const delta = isObject(choice) && isNothingOf(choice, "delta", "index") ? choice["delta"] : null
+  if (!isObject(delta) || !isNothingOf(delta, "content", "role")) return null
+  const { content } = delta
+  return isText(content) && content !== "" ? content : null
+}
+
+/** All but these fields are null. */
+const isNothingOf = (object: Json, first: string, second: string): boolean => {
+  for (const key in object) if (key !== first && key !== second && object[key] !== null) return false
+  return true
+}
+
 class ChunkReader implements EventReader {
   private readonly context: ReadContext
   private readonly events: EventDataReader
   private readonly deviations = new Deviations()
+  private readonly form = new SameForm("content")
   readonly parts: Array<ModelPart> = []
   private text: string | null = null
   private thoughts: { readonly field: string; text: string } | null = null
@@ -84,13 +102,19 @@ class ChunkReader implements EventReader {
   }
 
   onEvent(name: string | undefined, data: string): Flaw | Verdict | null {
+    const same = this.form.textIn(name, data)
+    if (same !== null) return this.onText({ content: same })
     if (data.trim() === "[DONE]") {
       this.done = true
       return null
     }
     const read = this.events.read(name, data, this.usage)
     if (read._tag === "Problem") return read.problem
-    return read._tag === "Nothing" ? null : this.onChunk(read.value)
+    if (read._tag === "Nothing") return null
+    const problem = this.onChunk(read.value)
+    const text = problem === null ? textAlone(read.value) : null
+    if (text !== null) this.form.remember(name, data, text)
+    return problem
   }
 
   private onChunk(chunk: unknown): Flaw | null {
