@@ -1,7 +1,7 @@
 /** A server on loopback that makes responses on its own and keeps their events: cut as often as a test wants. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
-import { eventTexts, type Script } from "./nativeScripts.ts"
+import { bodyOf, eventTexts, type Script } from "./nativeScripts.ts"
 
 export interface KeptServer {
   readonly baseUrl: string
@@ -18,8 +18,11 @@ export interface KeptOptions {
   readonly cuts: number
   /** The last connection stays silent behind its events: the work goes on. */
   readonly isSlow?: boolean
-  /** What a request for the rest is answered with before it is given, once each. */
-  readonly refusals?: ReadonlyArray<number>
+  /**
+   * What a request for the rest is answered with before it is given, once each: a status, or a body in place of the stream, of
+   * a response that still runs or of the whole one.
+   */
+  readonly refusals?: ReadonlyArray<number | "running" | "whole">
 }
 
 const readAll = async (request: IncomingMessage): Promise<void> => {
@@ -54,6 +57,12 @@ export const keptServer = async (options: KeptOptions): Promise<KeptServer> => {
     if (request.method === "POST") return bring(0, request, response)
     const refusal = refusals.shift()
     if (refusal === undefined) return bring(Number(url.searchParams.get("starting_after")) + 1, request, response)
+    if (typeof refusal === "string") {
+      const whole = bodyOf("responses", options.script)
+      const body = refusal === "whole" ? whole : { ...whole, status: "in_progress", output: [] }
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body))
+      return
+    }
     response.writeHead(refusal, { "content-type": "application/json" }).end('{"error":{"code":"busy"}}')
   }
 

@@ -272,6 +272,12 @@ const readBody = (run: NativeRun, answer: NativeAnswer, progress: Progress): Eff
 /** The first read tells what the body is, whatever its content type says. */
 const isBody = (first: Uint8Array): boolean => /^[\s\uFEFF]*[{[]/.test(decoder.decode(first.subarray(0, 64)))
 
+/** The server still works on what it was asked for: its stream, or its end, is asked for again. */
+const isUnderWay = (text: string): boolean => {
+  const status = parsedObject(text)?.["status"]
+  return status === "queued" || status === "in_progress"
+}
+
 /** A body in place of a stream: read as a whole and shown as the events it would have been. */
 const readAsEvents = Effect.fnUntraced(function* (
   run: NativeRun,
@@ -280,10 +286,17 @@ const readAsEvents = Effect.fnUntraced(function* (
   progress: Progress
 ): Effect.fn.Return<ModelReply, ModelError> {
   const text = decoder.decode(yield* readWhole(answer, first, progress, run))
+  if (run.taken !== null && isUnderWay(text))
+    return yield* Effect.fail(answer.problem({ kind: "interrupted", code: "still_running", usage: null }))
   const read = readBodyRoughly(run.options.wire, answer.context, text, answer.allowed)
   if (Result.isFailure(read)) return yield* Effect.fail(answer.problem(read.failure))
   const { lines } = answer.head
   run.head = { ...answer.head, lines: withLine(lines, "content-type", "text/event-stream") }
+  // The whole of what was shown in part: it begins again, and what the client has is not shown again.
+  if (run.taken !== null) {
+    run.shownView.splice()
+    run.shownView.begin(readerOf(run.options.wire, answer.context, answer.allowed, run.choices))
+  }
   const body = parsedObject(text)
   if (body !== null) run.shownView.asEvents(body)
   const reply = run.shownView.end(run.window.usage, () => undefined)
@@ -309,7 +322,7 @@ const takerOf = (run: NativeRun, answer: NativeAnswer, reading: Reading, meter: 
     progress.lastByteAt = run.now()
     if (reading.isFirst && bytes.length > 0) {
       reading.isFirst = false
-      if (run.taken === null && isBody(bytes)) {
+      if (isBody(bytes)) {
         reading.body = bytes
         return false
       }

@@ -59,6 +59,25 @@ describe("a background response", () => {
     assert.strictEqual(asked.length, 4)
   })
 
+  it.each([
+    ["is given whole by a server that knows no stream of it", ["whole"]],
+    ["is waited for while it still runs there", ["running", 503, "running", "whole"]]
+  ] as const)("%s: no text twice, and asked for once", async (_, refusals) => {
+    const { client, asked } = await clientOf({ perConnection: 5, cuts: 1, refusals })
+    let text = ""
+    const stream = client.responses.stream(background)
+    stream.on("response.output_text.delta", ({ delta }) => {
+      text += delta
+    })
+    const whole = await stream.finalResponse()
+    assert.deepStrictEqual(
+      [text, whole.output_text, whole.status],
+      ["one two three four", "one two three four", "completed"]
+    )
+    assert.strictEqual(asked.filter((line) => line.startsWith("POST")).length, 1)
+    assert.strictEqual(asked.length, 1 + refusals.length)
+  })
+
   it("is an error when the provider does not know it any more, and is not made again", async () => {
     const { client, asked } = await clientOf({ perConnection: 5, cuts: 1, refusals: [404] })
     const failed = await client.responses
