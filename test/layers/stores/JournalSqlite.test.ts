@@ -215,12 +215,10 @@ describe("a journal in a file", () => {
     })
   )
 
-  it.live(
-    "refuses a second process within 100 ms and says who holds the turn; kill -9 frees it; a cancel from outside is seen",
-    () =>
-      Effect.gen(function* () {
-        const path = fresh()
-        const program = `
+  it.live("refuses a second process and says who holds the turn; kill -9 frees it; a cancel from outside is seen", () =>
+    Effect.gen(function* () {
+      const path = fresh()
+      const program = `
           import * as Effect from "effect/Effect"
           const { make } = await import(${JSON.stringify(new URL("../../../src/layers/stores/JournalSqlite.ts", import.meta.url).href)})
           await Effect.runPromise(Effect.scoped(Effect.gen(function* () {
@@ -229,30 +227,19 @@ describe("a journal in a file", () => {
             yield* Effect.sync(() => console.log("held"))
             yield* Effect.never
           })))`
-        const child = spawn(process.execPath, ["--input-type=module", "-e", program, path], {
-          stdio: ["ignore", "pipe", "ignore"]
-        })
-        yield* Effect.promise(() => once(child.stdout, "data"))
-        const refused = yield* Effect.flip(life(path, "t", () => Effect.void))
-        assert.strictEqual(refused._tag, "TurnOwned")
-        assert.include(refused.message, String(child.pid))
-        // Whoever is refused waits for nobody. The best of ten: the machine may be busy with other things.
-        const took = yield* withStore(path, (store) =>
-          Effect.forEach(Array.from({ length: 10 }), () =>
-            Effect.gen(function* () {
-              const begun = performance.now()
-              assert.strictEqual((yield* Effect.flip(Effect.scoped(store.own("t"))))._tag, "TurnOwned")
-              return performance.now() - begun
-            })
-          )
-        )
-        assert.isBelow(Math.min(...took), 100)
-        yield* life(path, "other", () => Effect.void)
-        yield* withStore(path, (store) => store.cancel("t"))
-        child.kill("SIGKILL")
-        yield* Effect.promise(() => once(child, "exit"))
-        yield* life(path, "t", () => Effect.void)
-        assert.isTrue(yield* withStore(path, (store) => store.isCancelled("t")))
+      const child = spawn(process.execPath, ["--input-type=module", "-e", program, path], {
+        stdio: ["ignore", "pipe", "ignore"]
       })
+      yield* Effect.promise(() => once(child.stdout, "data"))
+      const refused = yield* Effect.flip(life(path, "t", () => Effect.void))
+      assert.strictEqual(refused._tag, "TurnOwned")
+      assert.include(refused.message, String(child.pid))
+      yield* life(path, "other", () => Effect.void)
+      yield* withStore(path, (store) => store.cancel("t"))
+      child.kill("SIGKILL")
+      yield* Effect.promise(() => once(child, "exit"))
+      yield* life(path, "t", () => Effect.void)
+      assert.isTrue(yield* withStore(path, (store) => store.isCancelled("t")))
+    })
   )
 })
