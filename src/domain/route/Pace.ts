@@ -109,6 +109,9 @@ export const onRefusal = (pace: Pace, refusal: Refusal, now: number): Pace => {
   return { ...pace, limiter, run, rate, doubling }
 }
 
-/** The pace after a call was taken: where nothing stands against more, another one may leave for it. */
+/**
+ * The pace after a call was taken: where nothing stands against more, another one may leave for it. Calls that follow each
+ * other are no burst, however fast they are: only those that leave before any is taken use one up.
+ */
 export const onTaken = (pace: Pace): Pace =>
-  pace.limiter === null && isWaiting(pace) ? { ...pace, clock: pace.clock + 1 } : pace
+  pace.limiter === null && pace.clock - pace.last < firstBurst / 2 ? { ...pace, clock: pace.clock + 1 } : pace

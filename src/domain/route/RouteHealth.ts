@@ -145,7 +145,7 @@ const onAccepted = (
     failures: before.failures * decay,
     sends: before.sends * decay,
     countedAt: now,
-    pace: isWaiting(before.pace) ? onTaken(paceOf(config, before, now)) : before.pace
+    pace: onTaken(isWaiting(before.pace) ? paceOf(config, before, now) : before.pace)
   }
   const health: RouteHealth = {
     ...after,

@@ -59,6 +59,16 @@ describe("a burst", () => {
     assert.strictEqual(onTaken(fresh), fresh)
   })
 
+  it("is not used up by calls of which each is taken before the next one leaves, however fast they are", () => {
+    let pace = fresh
+    for (let call = 0; call < 1_000; call += 1) {
+      const place = placeIn(pace, null)
+      assert.strictEqual(waitFor(pace, place), 0, `call ${call}`)
+      pace = onTaken({ ...pace, last: place })
+    }
+    assert.isAtMost(pace.clock - pace.last, 24)
+  })
+
   it("is as large as what the route takes in a second", () => {
     const busy = paceAt(fresh, 1_000, 500)
     assert.isFalse(isWaiting({ ...busy, last: 500 }))
