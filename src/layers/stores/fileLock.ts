@@ -41,6 +41,12 @@ const locked = (path: string): DatabaseSync | null => {
   }
 }
 
+/**
+ * Locks that are held here. A fiber that waits for something nobody else knows of is collected with all it has, and a database
+ * that is collected is closed: its lock would be given to another process while its holder lives.
+ */
+const held = new Set<DatabaseSync>()
+
 /** Holders that go away while somebody comes: each turn one of them is faster. */
 const maxTurns = 20
 
@@ -57,10 +63,12 @@ export const tryLock = (path: string): HeldLock | null => {
       database.close()
       continue
     }
+    held.add(database)
     return {
       release: () => {
         // Its name goes first: whoever makes a new one finds nobody at work.
         unlinkSync(path)
+        held.delete(database)
         database.close()
       }
     }
